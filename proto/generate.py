@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2
-from grpc_tools import protoc  # type: ignore[import-untyped]
+from grpc_tools import protoc
 from protovalidate._gen.buf.validate import validate_pb
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,7 +43,15 @@ def validate_descriptors(folder: Path) -> Path:
 def run_protoc(imports: Path, *flags: str) -> None:
     """Runs protoc over every file of ddz; exits with its code when it fails."""
     files = sorted(str(path.relative_to(PROTO)) for path in (PROTO / "ddz").rglob("*.proto"))
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"--descriptor_set_in={imports}", f"-I{PROTO}", *flags, *files]
+    command = [
+        sys.executable,
+        "-m",
+        "grpc_tools.protoc",
+        f"--descriptor_set_in={imports}",
+        f"-I{PROTO}",
+        *flags,
+        *files,
+    ]
     done = subprocess.run(command, check=False)
     if done.returncode:
         raise SystemExit(done.returncode)

@@ -36,11 +36,11 @@ class Reason(StrEnum):
 class Refusal(Exception):
     """A caller's mistake: a reason for programs, one sentence for people, and data.
 
-    `reason` is a member of a StrEnum whose value is a Reason of common.proto; services add their own.
+    `reason` is a Reason of common.proto without its prefix: a member of Reason above, or of a service's own StrEnum.
     `field` names the offending field when one is to blame. `data` holds short strings, never a hidden card.
     """
 
-    def __init__(self, reason: StrEnum, message: str, *, field: str = "", **data: object) -> None:
+    def __init__(self, reason: str, message: str, *, field: str = "", **data: object) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message

@@ -1,0 +1,1 @@
+"""What every process starts with: configuration, a gRPC server that drains, the error table, clients, logs, metrics."""

@@ -1,0 +1,85 @@
+"""Around every RPC: validation by the proto's rules, the error table, metrics. Servicers raise; this answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
+
+import grpc
+from google.protobuf.message import Message
+
+from doudizhu.refusal import Refusal
+from servicekit import errors, logs, metrics
+
+log = logs.get("rpc")
+
+Handler = grpc.RpcMethodHandler[Any, Any]
+Next = Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]
+
+
+async def _fail(context: Any, error: BaseException, method: str) -> None:
+    """Ends the call with the status that belongs to `error`."""
+    if isinstance(error, Refusal):
+        metrics.REFUSALS.labels(error.reason).inc()
+        status = errors.to_status(error)
+        trailers = (("grpc-status-details-bin", status.SerializeToString()),)
+        await context.abort(errors.STATUS[error.reason], error.message, trailers)
+    metrics.FAULTS.labels("rpc").inc()
+    log.error("unexpected exception", exc_info=error, extra={"method": method})
+    await context.abort(grpc.StatusCode.INTERNAL, "The server made a mistake; it has been recorded.")
+
+
+async def _call(unary: Any, request: Any, context: Any, method: str) -> Any:
+    started = time.perf_counter()
+    try:
+        errors.validate(request)
+        return await unary(request, context)
+    except (asyncio.CancelledError, grpc.aio.AbortError):
+        raise
+    except Exception as error:
+        await _fail(context, error, method)
+    finally:
+        code = context.code()
+        name = code.name if isinstance(code, grpc.StatusCode) else "OK"
+        metrics.RPC_SECONDS.labels(method, name).observe(time.perf_counter() - started)
+
+
+async def _stream(stream: Any, request: Any, context: Any, method: str) -> AsyncIterator[Any]:
+    with metrics.STREAMS.labels(method).track_inprogress():
+        try:
+            if isinstance(request, Message):
+                errors.validate(request)
+            async for response in stream(request, context):
+                yield response
+        except (asyncio.CancelledError, grpc.aio.AbortError):
+            raise
+        except Exception as error:
+            await _fail(context, error, method)
+
+
+class Guard(grpc.aio.ServerInterceptor):
+    """The one interceptor of every server. Handlers of streams are async generators."""
+
+    async def intercept_service(self, continuation: Next, details: grpc.HandlerCallDetails) -> Handler | None:
+        handler: Any = await continuation(details)
+        if handler is None or details.method.startswith("/grpc."):
+            return cast(Handler | None, handler)
+        method = details.method.removeprefix("/")
+        codec = (handler.request_deserializer, handler.response_serializer)
+        if not handler.response_streaming:
+
+            async def unary(request: Any, context: Any) -> Any:
+                return await _call(handler.unary_unary, request, context, method)
+
+            return grpc.unary_unary_rpc_method_handler(unary, *codec)
+
+        def stream(request: Any, context: Any) -> AsyncIterator[Any]:
+            inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
+            return _stream(inner, request, context, method)
+
+        make = (
+            grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
+        )
+        return make(stream, *codec)

@@ -1,0 +1,120 @@
+"""One shape of process: `run(name, config, build)` makes the event loop, the server, health, reflection and the drain.
+
+SIGTERM and SIGINT drain: health turns NOT_SERVING, the service's own `drain` runs (it may refuse new work and finish
+the old), calls in flight get `drain_s` seconds, then the process ends. A second signal ends it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import grpc
+import uvloop
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from servicekit import logs, metrics
+from servicekit.config import setting
+from servicekit.interceptor import Guard
+
+log = logs.get("server")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """What every process reads."""
+
+    grpc_address: str = setting("DDZ_GRPC_ADDRESS", "host:port on which gRPC listens")
+    metrics_address: str = setting("DDZ_METRICS_ADDRESS", "host:port on which /metrics is served")
+    log_level: str = setting("DDZ_LOG_LEVEL", "DEBUG, INFO, WARNING or ERROR", "INFO")
+    drain_s: float = setting("DDZ_DRAIN_S", "seconds that calls in flight get after SIGTERM", 10.0)
+
+
+class Service(Protocol):
+    """What a process serves: add to the server, and how it stops."""
+
+    names: Sequence[str]  # full names of its gRPC services, for health and reflection
+
+    def register(self, server: grpc.aio.Server) -> None: ...
+
+    async def drain(self) -> None: ...
+
+
+Build = Callable[[], contextlib.AbstractAsyncContextManager[Service]]
+
+# Pings keep NAT and proxies from dropping a quiet stream; a client that pings more often than that is closed.
+_OPTIONS = (
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.max_receive_message_length", 256 * 1024),
+    ("grpc.so_reuseport", 0),
+)
+
+
+@contextlib.asynccontextmanager
+async def serving(config: ServerConfig, service: Service) -> AsyncIterator[int]:
+    """A started server; yields the port. On exit it drains."""
+    server = grpc.aio.server(interceptors=(Guard(),), options=_OPTIONS)
+    service.register(server)
+    checks = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    reflection.enable_server_reflection((*service.names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    try:
+        port = server.add_insecure_port(config.grpc_address)
+    except RuntimeError:
+        raise OSError(f"{config.grpc_address} cannot be listened on: another process has it.") from None
+    await server.start()
+    for name in ("", *service.names):
+        await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
+    try:
+        yield port
+    finally:
+        await checks.enter_graceful_shutdown()
+        await service.drain()
+        await server.stop(config.drain_s)
+
+
+async def _main(config: ServerConfig, build: Build) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stop.set)
+    host, _, port = config.metrics_address.rpartition(":")
+    metrics.serve(int(port), host)
+    lag = asyncio.create_task(metrics.watch_loop_lag())
+    async with build() as service, serving(config, service) as grpc_port:
+        log.info("serving", extra={"port": grpc_port, "names": list(service.names)})
+        await stop.wait()
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(signum)
+        log.info("draining")
+    lag.cancel()
+    log.info("stopped")
+
+
+def run(name: str, config: ServerConfig, build: Build) -> None:
+    """Runs the service until it is told to stop; exits 1 with one sentence when it cannot start."""
+    logs.configure(name, config.log_level)
+    try:
+        uvloop.run(_main(config, build))
+    except OSError as error:
+        log.critical("cannot start", extra={"why": str(error)})
+        raise SystemExit(1) from error
+
+
+def channel(target: str, **options: Any) -> grpc.aio.Channel:
+    """A channel to another service; `target` may list several addresses ("ipv4:a:1,b:2"), taken in turn."""
+    policy = '{"loadBalancingConfig": [{"round_robin": {}}]}'
+    base = (
+        ("grpc.service_config", policy),
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 1_000),
+    )
+    return grpc.aio.insecure_channel(target, options=(*base, *options.items()))
