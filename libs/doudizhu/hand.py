@@ -2,12 +2,14 @@
 
 All frozen. Seats are 0, 1, 2; play goes counter-clockwise, next = (seat + 1) mod 3 (RULES.md section 1).
 A hand lives from AWAIT_DEAL to OVER. Deal, time and departures come in as actions of the table (no seat).
+What a viewer may not know is None; `evolve` folds masked events into a masked Hand just as it does the full ones.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import prod
 
 from doudizhu.combos import Combo
 from doudizhu.deal import Deal
@@ -53,6 +55,9 @@ class Factor(StrEnum):
     SPRING = "spring"
     ANTI_SPRING = "anti_spring"
     FLEE_BOMBS = "flee_bombs"
+
+
+Factors = tuple[tuple[Factor, int], ...]
 
 
 class Side(StrEnum):
@@ -136,7 +141,7 @@ class Dealt:
     bottom: Cards | None
     marked: int | None
     first_seat: int
-    factors: tuple[tuple[Factor, int], ...]  # what multiplies from the start
+    factors: Factors  # what multiplies from the start
     multiplier: int
 
 
@@ -213,7 +218,8 @@ class Voided:
 
 @dataclass(frozen=True, slots=True)
 class Won:
-    """The hand is over. `spring`: SPRING, ANTI_SPRING or None; `hands` is what was left, open to all."""
+    """The hand is over. `spring`: SPRING, ANTI_SPRING, or None where the book doubles for neither; `hands` is
+    what was left, open to all. `seat` put down the last card."""
 
     seat: int
     side: Side
@@ -225,7 +231,7 @@ class Won:
 
 @dataclass(frozen=True, slots=True)
 class Fled:
-    """The hand is over. `flee_multiplier` is m' of RULES.md section 10."""
+    """The hand is over. `flee_multiplier` is m' of RULES.md section 10; the hand's factors become those of m'."""
 
     seat: int
     elapsed_s: int
@@ -243,29 +249,30 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Hand:
-    """One hand. Begin with `start(book, ...)`; every later value comes from `evolve`."""
+    """One hand, or what one viewer may know of it. Begin with `start(book, ...)`; later values come from `evolve`."""
 
     book: RuleBook
     phase: Phase = Phase.AWAIT_DEAL
     initial_multiplier: int = 1
     redeals: int = 0  # consecutive redealt hands carried in
-    hands: tuple[Cards, Cards, Cards] = ((), (), ())
-    bottom: Cards = ()
+    hands: tuple[Cards | None, Cards | None, Cards | None] = ((), (), ())  # None: hidden from this viewer
+    counts: tuple[int, int, int] = (0, 0, 0)  # cards left, known to all
+    bottom: Cards | None = ()
     marked: int | None = None
     first_seat: int = 0
     turn: int | None = None  # the seat that must act; None: anybody (show window) or the table
     choices: tuple[Choice | None, Choice | None, Choice | None] = (None, None, None)  # bidding or calling
     rob_choices: tuple[Choice | None, Choice | None, Choice | None] = (None, None, None)
-    elect: int | None = None  # landlord-elect while robbing
+    elect: int | None = None  # landlord-elect: the highest bidder so far, or the caller
     landlord: int | None = None
     level: int = 0  # highest bid so far, then the level
     shown: tuple[int, ...] = ()  # seats that have shown, in order
-    factors: tuple[tuple[Factor, int], ...] = ()  # product by factor, in the order they came in
+    factors: Factors = ()  # product by factor, in the order they came in
     on_table: Combo | None = None  # the combo to beat; None = a lead
     on_table_seat: int | None = None
     passes: int = 0  # in a row
     combos_by_seat: tuple[int, int, int] = (0, 0, 0)
-    bombs_by_seat: tuple[int, int, int] = (0, 0, 0)
+    bombs_by_seat: tuple[int, int, int] = (0, 0, 0)  # bombs and rockets played
     deals: int = 0
     # How it ended.
     winner: Side | None = None
@@ -277,7 +284,10 @@ class Hand:
     @property
     def multiplier(self) -> int:
         """The product of all factors so far."""
-        product = 1
-        for _, value in self.factors:
-            product *= value
-        return product
+        return prod(value for _, value in self.factors)
+
+    def held(self, seat: int) -> Cards:
+        """The cards of a seat whose cards this viewer knows, ascending."""
+        cards = self.hands[seat]
+        assert cards is not None, f"the cards of seat {seat} are hidden here"
+        return cards

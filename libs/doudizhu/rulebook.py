@@ -1,12 +1,17 @@
 """The rule books as data: every field cites its section of RULES.md, and the engine branches on fields only.
 
-A fourth book is a RuleBook value like these three, made from a file (`load`).
+A fourth book is a RuleBook value like these three, made from a file (`load`, `dump`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+from doudizhu.refusal import Malformed, Reason
 
 Auction = Literal["bid", "bid_rob", "call_rob"]
 AllPass = Literal["void", "void_redeal", "redeal"]
@@ -170,3 +175,129 @@ ROB: Final = RuleBook(
 )
 
 BOOKS: Final = {book.id: book for book in (CLASSIC, HAPPY, ROB)}
+
+GREATEST_INT64: Final = 2**63 - 1
+_RANKS_WITH_BOMB: Final = 13
+
+
+def greatest_multiplier(book: RuleBook, initial_multiplier: int = 1) -> int:
+    """An upper bound of the multiplier of any hand (section 9), flee multipliers included.
+
+    Three robs, every possible show, thirteen bombs and the rocket, the larger spring: no hand holds all of them
+    at once, so that the bound is safe rather than tight.
+    """
+    robs = 0 if book.auction == "bid" else 3
+    shows = 3 if book.show_window else int(book.landlord_shows)
+    return (
+        initial_multiplier
+        * book.redeal_factor**book.max_redeals
+        * (book.marked_joker_factor if book.marked_card else 1)
+        * book.rob_factor**robs
+        * book.show_factor**shows
+        * book.bomb_factor**_RANKS_WITH_BOMB
+        * book.rocket_factor
+        * max(book.spring_factor, book.anti_spring_factor)
+    )
+
+
+def fits_int64(book: RuleBook, base_chips: int, initial_multiplier: int = 1) -> bool:
+    """Whether base x level x multiplier x 3 of any hand fits a signed 64-bit integer (section 9)."""
+    level = 1 if book.auction == "call_rob" else 3
+    return base_chips * level * greatest_multiplier(book, initial_multiplier) * 3 <= GREATEST_INT64
+
+
+# ---- books from a file --------------------------------------------------------------------------------------------
+
+FOUR_KICKERS: Final = ("single", "two_singles", "two_pairs", "single_pair")
+_ID: Final = re.compile("[a-z][a-z0-9_-]{0,31}")
+_TYPES: Final = get_type_hints(RuleBook)
+_FACTOR_RANGE: Final = (1, 100)
+_RANGES: Final = {
+    "max_redeals": (0, 20),
+    "early_flee_s": (0, 86_400),
+    "minimum_bases": (0, 1_000),
+    **{name: _FACTOR_RANGE for name in _TYPES if name.endswith("_factor")},
+}
+
+
+def load(source: Mapping[str, object] | str | bytes) -> RuleBook:
+    """A rule book from all of its fields: a mapping, or the JSON text of one (`dump` writes it).
+
+    Raises Malformed, naming the field, when one is missing, unknown, of another type or out of its range.
+    """
+    fields = _parse(source) if isinstance(source, str | bytes) else source
+    if unknown := sorted(set(fields) - set(_TYPES)):
+        raise _wrong(unknown[0], "is not a field of a rule book")
+    if missing := [name for name in _TYPES if name not in fields]:
+        raise _wrong(missing[0], "is missing")
+    values: dict[str, Any] = {name: _checked(name, fields[name]) for name in _TYPES}
+    return RuleBook(**values)
+
+
+def override(book: RuleBook, fields: Mapping[str, object]) -> RuleBook:
+    """The book with some fields replaced; raises Malformed like `load`."""
+    return load({**dump(book), **fields})
+
+
+def dump(book: RuleBook) -> dict[str, object]:
+    """All fields as plain JSON values, in the order of RULES.md: what `load` reads."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(book).items()}
+
+
+def _parse(text: str | bytes) -> Mapping[str, object]:
+    try:
+        fields = json.loads(text)
+    except (UnicodeDecodeError, json.JSONDecodeError) as broken:
+        raise Malformed(Reason.INVALID, f"a rule book is a JSON object: {broken}", field="book") from None
+    if not isinstance(fields, dict):
+        raise Malformed(Reason.INVALID, "a rule book is a JSON object", field="book")
+    return fields
+
+
+def _checked(name: str, value: object) -> object:
+    """The value as RuleBook keeps it (lists become tuples)."""
+    if name == "id":
+        if not isinstance(value, str) or not _ID.fullmatch(value):
+            raise _wrong(name, f"must be 1 to 32 of a-z, 0-9, _ and -, a letter first, not {value!r}")
+    elif name == "four_kickers":
+        return _checked_kickers(value)
+    elif name == "bomb_allowance":
+        return _checked_allowance(value)
+    elif _TYPES[name] is bool:
+        if not isinstance(value, bool):
+            raise _wrong(name, f"must be true or false, not {value!r}")
+    elif _TYPES[name] is int:
+        least, greatest = _RANGES[name]
+        if not _is_int(value, least, greatest):
+            raise _wrong(name, f"must be a whole number from {least} to {greatest}, not {value!r}")
+    else:
+        assert get_origin(_TYPES[name]) is Literal, name
+        choices = get_args(_TYPES[name])
+        if value not in choices:
+            raise _wrong(name, f"must be one of {', '.join(choices)}, not {value!r}")
+    return value
+
+
+def _checked_kickers(value: object) -> tuple[str, ...]:
+    """Kept in the order of RULES.md, so that equal books compare equal."""
+    if not isinstance(value, list | tuple) or any(kickers not in FOUR_KICKERS for kickers in value):
+        raise _wrong("four_kickers", f"must be a list of {', '.join(FOUR_KICKERS)}, not {value!r}")
+    return tuple(kickers for kickers in FOUR_KICKERS if kickers in value)
+
+
+def _checked_allowance(value: object) -> tuple[int | None, ...]:
+    if (
+        not isinstance(value, list | tuple)
+        or len(value) != 4
+        or any(bombs is not None and not _is_int(bombs, 0, 14) for bombs in value)
+    ):
+        raise _wrong("bomb_allowance", f"must be four of null (no limit) or 0 to 14, not {value!r}")
+    return tuple(value)
+
+
+def _is_int(value: object, least: int, greatest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= greatest
+
+
+def _wrong(name: str, what: str) -> Malformed:
+    return Malformed(Reason.INVALID, f"{name} {what}", field=name)
