@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import grpc
 from google.protobuf.message import Message
@@ -15,8 +15,8 @@ from servicekit import errors, logs, metrics
 
 log = logs.get("rpc")
 
-Handler = grpc.RpcMethodHandler[Any, Any]
-Next = Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Next: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
 
 
 async def _fail(context: Any, error: BaseException, method: str) -> None:
@@ -65,7 +65,7 @@ class Guard(grpc.aio.ServerInterceptor):
     async def intercept_service(self, continuation: Next, details: grpc.HandlerCallDetails) -> Handler | None:
         handler: Any = await continuation(details)
         if handler is None or details.method.startswith("/grpc."):
-            return cast(Handler | None, handler)
+            return cast("Handler | None", handler)
         method = details.method.removeprefix("/")
         codec = (handler.request_deserializer, handler.response_serializer)
         if not handler.response_streaming:

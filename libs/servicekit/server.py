@@ -38,7 +38,9 @@ class ServerConfig:
 class Service(Protocol):
     """What a process serves: add to the server, and how it stops."""
 
-    names: Sequence[str]  # full names of its gRPC services, for health and reflection
+    @property
+    def names(self) -> Sequence[str]:
+        """Full names of its gRPC services, for health and reflection."""
 
     def register(self, server: grpc.aio.Server) -> None: ...
 
