@@ -102,10 +102,6 @@ def act(**action: Any) -> table_pb2.ActRequest:
     return table_pb2.ActRequest(table_id="t", command=table_pb2.Command(command_id="c", **action))
 
 
-def act(**action: Any) -> table_pb2.ActRequest:
-    return table_pb2.ActRequest(table_id="t", command=table_pb2.Command(command_id="c", **action))
-
-
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
