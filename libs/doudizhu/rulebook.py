@@ -188,7 +188,7 @@ def greatest_multiplier(book: RuleBook, initial_multiplier: int = 1) -> int:
     """
     robs = 0 if book.auction == "bid" else 3
     shows = 3 if book.show_window else int(book.landlord_shows)
-    return (
+    greatest: int = (
         initial_multiplier
         * book.redeal_factor**book.max_redeals
         * (book.marked_joker_factor if book.marked_card else 1)
@@ -198,6 +198,7 @@ def greatest_multiplier(book: RuleBook, initial_multiplier: int = 1) -> int:
         * book.rocket_factor
         * max(book.spring_factor, book.anti_spring_factor)
     )
+    return greatest
 
 
 def fits_int64(book: RuleBook, base_chips: int, initial_multiplier: int = 1) -> bool:

@@ -53,7 +53,7 @@ def settle(book: RuleBook, outcome: Outcome, stakes: Stakes) -> Settlement:
     No balance goes below 0, nor a rating. `rating` is None in books without one and when no ratings are given.
     """
     assert (outcome.winner is None) == (outcome.fled is not None), "a hand is either won or fled"
-    assert min(stakes.balances) >= 0 and min(stakes.carried) >= 0, "a balance is never below 0"
+    assert min(*stakes.balances, *stakes.carried) >= 0, "a balance is never below 0"
     won = _fled(book, outcome, stakes) if outcome.fled is not None else _normal(book, outcome, stakes)
     rake = _rake(book, stakes, won)
     chips = (won[0] - rake[0], won[1] - rake[1], won[2] - rake[2])
@@ -132,9 +132,7 @@ def _rating(outcome: Outcome, ratings: Three) -> Three:
         return (one, two, three)
     landlord_won = outcome.winner is Side.LANDLORD
     one, two, three = (
-        outcome.multiplier
-        if (seat == outcome.landlord) == landlord_won
-        else -min(outcome.multiplier, ratings[seat])
+        outcome.multiplier if (seat == outcome.landlord) == landlord_won else -min(outcome.multiplier, ratings[seat])
         for seat in range(3)
     )
     return (one, two, three)
