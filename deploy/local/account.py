@@ -1,0 +1,50 @@
+"""Who runs Postgres: it refuses root, so root starts it as somebody without rights, who must reach its files."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from pathlib import Path
+
+from deploy.local.process import StackError
+
+Account = tuple[int, int]  # uid, gid
+
+
+def unprivileged() -> Account | None:
+    """The account to start Postgres as; None when we are an ordinary user already."""
+    if os.geteuid() != 0:
+        return None
+    known = {entry.pw_name: entry for entry in pwd.getpwall()}
+    others = (entry for entry in known.values() if entry.pw_uid > 0)
+    entry = known.get("nobody") or next(others, None)
+    if entry is None:
+        raise StackError("Postgres refuses to run as root, and there is no other account on this machine.")
+    return entry.pw_uid, entry.pw_gid
+
+
+def reaches(account: Account | None, folder: Path) -> bool:
+    """Whether the account may enter the folder."""
+    if account is None:
+        return os.access(folder, os.X_OK)
+    probe = ["/bin/sh", "-c", 'cd -- "$0" 2>/dev/null', str(folder)]
+    return not subprocess.run(
+        probe, cwd="/", user=account[0], group=account[1], extra_groups=[], check=False
+    ).returncode
+
+
+def readable_tree(account: Account | None, tree: Path, copy: Path) -> Path:
+    """`tree`, or a copy of it at `copy` when the account cannot read it where it is (a home folder of root's)."""
+    if reaches(account, tree / "bin") and reaches(account, tree / "lib") and reaches(account, tree / "share"):
+        return tree
+    if not copy.exists():
+        partial = copy.with_name(f"{copy.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.copytree(tree, partial, ignore=shutil.ignore_patterns("include"))
+        for path in (partial, *partial.rglob("*")):
+            mode = path.stat().st_mode
+            path.chmod(mode | 0o444 | (0o111 if mode & 0o100 else 0))
+        partial.rename(copy)
+    return copy

@@ -1,0 +1,45 @@
+"""Real servers for the tests, one of each a session, on free ports, gone at the end whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local import folders, ports, servers
+from deploy.local.leash import Leash
+
+
+@pytest.fixture(scope="session")
+def scratch() -> Path:
+    """A folder that the leash removes."""
+    return folders.scratch()
+
+
+@pytest.fixture(scope="session")
+def leash(scratch: Path) -> Iterator[Leash]:
+    """What every process of the session hangs on."""
+    with Leash(scratch) as leash:
+        yield leash
+
+
+@pytest.fixture(scope="session")
+def postgres(leash: Leash, scratch: Path) -> Iterator[servers.Postgres]:
+    """Postgres with the database ddz and its roles: `.dsn(role)`, `.superuser_dsn`, `.psql(script, database)`."""
+    with servers.postgres(leash, scratch / "postgres", ports.free(1)[0]) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey(leash: Leash, scratch: Path) -> Iterator[str]:
+    """The URL of a Valkey."""
+    with servers.valkey(leash, scratch / "valkey", ports.free(1)[0]) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def nats(leash: Leash, scratch: Path) -> Iterator[str]:
+    """The URL of a NATS with JetStream."""
+    with servers.nats(leash, scratch / "nats", ports.free(1)[0]) as url:
+        yield url
