@@ -7,6 +7,7 @@ import pwd
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from deploy.local.process import StackError
 
@@ -23,6 +24,11 @@ def unprivileged() -> Account | None:
     if entry is None:
         raise StackError("Postgres refuses to run as root, and there is no other account on this machine.")
     return entry.pw_uid, entry.pw_gid
+
+
+def run_as(account: Account | None) -> dict[str, Any]:
+    """Arguments of subprocess that make a program run as the account."""
+    return {} if account is None else {"user": account[0], "group": account[1], "extra_groups": []}
 
 
 def reaches(account: Account | None, folder: Path) -> bool:

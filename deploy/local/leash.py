@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 _EMPTY_WITHIN_S = 10.0
 
@@ -44,13 +44,12 @@ class Leash:
         log: Path,
         cwd: Path,
         env: Mapping[str, str],
-        account: tuple[int, int] | None = None,
+        user: Mapping[str, Any] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Starts a program with its output appended to `log`; `account` is the (uid, gid) to run as.
+        """Starts a program with its output appended to `log`; `user` is account.run_as of who shall run it.
 
         Raises OSError when the program cannot be run.
         """
-        user = {} if account is None else {"user": account[0], "group": account[1], "extra_groups": []}
         with log.open("ab") as output:
             child = subprocess.Popen(
                 [str(part) for part in argv],
@@ -60,7 +59,7 @@ class Leash:
                 cwd=cwd,
                 env=dict(env),
                 process_group=self._keeper.pid,
-                **user,  # type: ignore[arg-type]
+                **(user or {}),
             )
         self._children.append(child)
         return child

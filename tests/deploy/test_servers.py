@@ -1,4 +1,4 @@
-"""The servers of the stack: they answer, keep their data, ask for their password, and say why when they cannot start."""
+"""The servers of the stack answer, keep their data, ask for their password, and say why they cannot start."""
 
 from __future__ import annotations
 
