@@ -9,6 +9,7 @@ from doudizhu.hand import Action, Bid, Call, Cards, CloseShowWindow, Hand, Pass,
 from doudizhu.moves import cards_of, moves
 from doudizhu.packed import pack_cards
 from doudizhu.play import may_bomb, may_show
+from doudizhu.table import table_of
 from doudizhu.turn import require_seat
 
 
@@ -39,9 +40,10 @@ def legal_actions(hand: Hand, seat: int) -> tuple[Action, ...]:
 def _plays(hand: Hand, seat: int) -> tuple[Play, ...]:
     held = hand.held(seat)
     bombs = may_bomb(hand, seat)
+    readings_of = table_of(hand.book).readings
     found: list[Play] = []
     for move in moves(hand.book, pack_cards(held), hand.on_table):
-        readings = classify(hand.book, move)
+        readings = readings_of[move]
         if not bombs and is_bomb(readings[0]):
             continue
         cards = cards_of(move, held)
@@ -76,7 +78,7 @@ def default_action(hand: Hand) -> Action:
 def _weakest_lead(hand: Hand, seat: int) -> Cards:
     """All cards if they are one combo, else all of the weakest rank that is no bomb, else the weakest card."""
     held = hand.held(seat)
-    whole = classify(hand.book, pack_cards(held))
+    whole = classify(hand.book, held)
     if whole and (may_bomb(hand, seat) or not is_bomb(whole[0])):
         return held
     for lowest in held:
