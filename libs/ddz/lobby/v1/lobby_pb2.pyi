@@ -299,6 +299,7 @@ class Room(_message.Message):
     name_en: _builtins.str
     seating: Global___Seating.ValueType
     tables: _builtins.int
+    """counted from the tables' own reports"""
     players: _builtins.int
     @_builtins.property
     def terms(self) -> _common_pb2.Terms: ...
@@ -358,6 +359,10 @@ Global___ListRoomsResponse: _TypeAlias = ListRoomsResponse  # noqa: Y015
 
 @_typing.final
 class TableSummary(_message.Message):
+    """What a table node publishes on NATS core subject ddz.lobby.table at every change and every 5 s: the report is a lease
+    of 15 s on the table's place in the list, and replaces the one before it unless its seq is lower.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     TABLE_ID_FIELD_NUMBER: _builtins.int
@@ -367,13 +372,18 @@ class TableSummary(_message.Message):
     PHASE_FIELD_NUMBER: _builtins.int
     OBSERVERS_FIELD_NUMBER: _builtins.int
     PRIVATE_FIELD_NUMBER: _builtins.int
+    SEQ_FIELD_NUMBER: _builtins.int
     table_id: _builtins.str
     room_id: _builtins.str
     base_chips: _builtins.int
     """0 = not set"""
     phase: _builtins.str
+    """ddz.table.v1.Phase in lower case without prefix; closed = take it out of the list"""
     observers: _builtins.int
     private: _builtins.bool
+    """set by the lobby: found by its code alone, not listed"""
+    seq: _builtins.int
+    """the last event of the table's log"""
     @_builtins.property
     def players(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Player]:
         """by seat; empty player_id = free"""
@@ -388,10 +398,11 @@ class TableSummary(_message.Message):
         phase: _builtins.str = ...,
         observers: _builtins.int = ...,
         private: _builtins.bool = ...,
+        seq: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_chips", b"base_chips", "observers", b"observers", "phase", b"phase", "players", b"players", "private", b"private", "room_id", b"room_id", "table_id", b"table_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_chips", b"base_chips", "observers", b"observers", "phase", b"phase", "players", b"players", "private", b"private", "room_id", b"room_id", "seq", b"seq", "table_id", b"table_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -499,6 +510,47 @@ class CreateTableResponse(_message.Message):
 Global___CreateTableResponse: _TypeAlias = CreateTableResponse  # noqa: Y015
 
 @_typing.final
+class FindTableRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CODE_FIELD_NUMBER: _builtins.int
+    code: _builtins.str
+    def __init__(
+        self,
+        *,
+        code: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindTableRequest: _TypeAlias = FindTableRequest  # noqa: Y015
+
+@_typing.final
+class FindTableResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_ID_FIELD_NUMBER: _builtins.int
+    ROOM_ID_FIELD_NUMBER: _builtins.int
+    table_id: _builtins.str
+    room_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        table_id: _builtins.str = ...,
+        room_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["room_id", b"room_id", "table_id", b"table_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindTableResponse: _TypeAlias = FindTableResponse  # noqa: Y015
+
+@_typing.final
 class SitRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -593,13 +645,21 @@ class Profile(_message.Message):
     RATING_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
     CREATED_AT_MS_FIELD_NUMBER: _builtins.int
+    STATISTICS_FIELD_NUMBER: _builtins.int
+    ONLINE_FIELD_NUMBER: _builtins.int
+    TABLE_ID_FIELD_NUMBER: _builtins.int
     chips: _builtins.int
     """the caller's own profile only"""
     rating: _builtins.int
     title: _builtins.str
     created_at_ms: _builtins.int
+    online: _builtins.bool
+    table_id: _builtins.str
+    """where the player sits, as far as the tables have reported; the caller's own profile only"""
     @_builtins.property
     def player(self) -> _common_pb2.Player: ...
+    @_builtins.property
+    def statistics(self) -> Global___Statistics: ...
     def __init__(
         self,
         *,
@@ -608,14 +668,58 @@ class Profile(_message.Message):
         rating: _builtins.int = ...,
         title: _builtins.str = ...,
         created_at_ms: _builtins.int = ...,
+        statistics: Global___Statistics | None = ...,
+        online: _builtins.bool = ...,
+        table_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["player", b"player"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["player", b"player", "statistics", b"statistics"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips", "created_at_ms", b"created_at_ms", "player", b"player", "rating", b"rating", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips", "created_at_ms", b"created_at_ms", "online", b"online", "player", b"player", "rating", b"rating", "statistics", b"statistics", "table_id", b"table_id", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Profile: _TypeAlias = Profile  # noqa: Y015
+
+@_typing.final
+class Statistics(_message.Message):
+    """Settled hands of one player."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HANDS_FIELD_NUMBER: _builtins.int
+    LANDLORD_HANDS_FIELD_NUMBER: _builtins.int
+    LANDLORD_WINS_FIELD_NUMBER: _builtins.int
+    FARMER_HANDS_FIELD_NUMBER: _builtins.int
+    FARMER_WINS_FIELD_NUMBER: _builtins.int
+    FLEES_FIELD_NUMBER: _builtins.int
+    GREATEST_MULTIPLIER_FIELD_NUMBER: _builtins.int
+    hands: _builtins.int
+    landlord_hands: _builtins.int
+    landlord_wins: _builtins.int
+    farmer_hands: _builtins.int
+    farmer_wins: _builtins.int
+    flees: _builtins.int
+    """hands that he ended by leaving; neither won nor lost by role"""
+    greatest_multiplier: _builtins.int
+    """of a hand that he won"""
+    def __init__(
+        self,
+        *,
+        hands: _builtins.int = ...,
+        landlord_hands: _builtins.int = ...,
+        landlord_wins: _builtins.int = ...,
+        farmer_hands: _builtins.int = ...,
+        farmer_wins: _builtins.int = ...,
+        flees: _builtins.int = ...,
+        greatest_multiplier: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["farmer_hands", b"farmer_hands", "farmer_wins", b"farmer_wins", "flees", b"flees", "greatest_multiplier", b"greatest_multiplier", "hands", b"hands", "landlord_hands", b"landlord_hands", "landlord_wins", b"landlord_wins"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Statistics: _TypeAlias = Statistics  # noqa: Y015
 
 @_typing.final
 class GetProfileRequest(_message.Message):
@@ -700,6 +804,83 @@ class UpdateProfileResponse(_message.Message):
 Global___UpdateProfileResponse: _TypeAlias = UpdateProfileResponse  # noqa: Y015
 
 @_typing.final
+class ListLeadersRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UNIT_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    unit: _builtins.str
+    """empty = rating"""
+    limit: _builtins.int
+    """0 = 50"""
+    def __init__(
+        self,
+        *,
+        unit: _builtins.str = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "unit", b"unit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLeadersRequest: _TypeAlias = ListLeadersRequest  # noqa: Y015
+
+@_typing.final
+class Leader(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACE_FIELD_NUMBER: _builtins.int
+    PLAYER_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    RATING_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    place: _builtins.int
+    """from 1"""
+    chips: _builtins.int
+    rating: _builtins.int
+    title: _builtins.str
+    @_builtins.property
+    def player(self) -> _common_pb2.Player: ...
+    def __init__(
+        self,
+        *,
+        place: _builtins.int = ...,
+        player: _common_pb2.Player | None = ...,
+        chips: _builtins.int = ...,
+        rating: _builtins.int = ...,
+        title: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["player", b"player"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips", "place", b"place", "player", b"player", "rating", b"rating", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Leader: _TypeAlias = Leader  # noqa: Y015
+
+@_typing.final
+class ListLeadersResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEADERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def leaders(self) -> _containers.RepeatedCompositeFieldContainer[Global___Leader]: ...
+    def __init__(
+        self,
+        *,
+        leaders: _abc.Iterable[Global___Leader] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leaders", b"leaders"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLeadersResponse: _TypeAlias = ListLeadersResponse  # noqa: Y015
+
+@_typing.final
 class WatchLobbyRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -726,6 +907,12 @@ class WatchLobbyResponse(_message.Message):
     ROOMS_FIELD_NUMBER: _builtins.int
     TABLES_FIELD_NUMBER: _builtins.int
     GONE_TABLE_IDS_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_FIELD_NUMBER: _builtins.int
+    ONLINE_FIELD_NUMBER: _builtins.int
+    snapshot: _builtins.bool
+    """all that there is: forget what came before"""
+    online: _builtins.int
+    """players who watch a lobby or sit at a table"""
     @_builtins.property
     def rooms(self) -> _containers.RepeatedCompositeFieldContainer[Global___Room]: ...
     @_builtins.property
@@ -740,10 +927,12 @@ class WatchLobbyResponse(_message.Message):
         rooms: _abc.Iterable[Global___Room] | None = ...,
         tables: _abc.Iterable[Global___TableSummary] | None = ...,
         gone_table_ids: _abc.Iterable[_builtins.str] | None = ...,
+        snapshot: _builtins.bool = ...,
+        online: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gone_table_ids", b"gone_table_ids", "rooms", b"rooms", "tables", b"tables"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gone_table_ids", b"gone_table_ids", "online", b"online", "rooms", b"rooms", "snapshot", b"snapshot", "tables", b"tables"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

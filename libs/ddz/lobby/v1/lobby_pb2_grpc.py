@@ -69,6 +69,11 @@ class LobbyServiceStub:
                 request_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.CreateTableRequest.SerializeToString,
                 response_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.CreateTableResponse.FromString,
                 _registered_method=True)
+        self.FindTable = channel.unary_unary(
+                '/ddz.lobby.v1.LobbyService/FindTable',
+                request_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.FindTableRequest.SerializeToString,
+                response_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.FindTableResponse.FromString,
+                _registered_method=True)
         self.Sit = channel.unary_unary(
                 '/ddz.lobby.v1.LobbyService/Sit',
                 request_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.SitRequest.SerializeToString,
@@ -88,6 +93,11 @@ class LobbyServiceStub:
                 '/ddz.lobby.v1.LobbyService/UpdateProfile',
                 request_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.UpdateProfileRequest.SerializeToString,
                 response_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.UpdateProfileResponse.FromString,
+                _registered_method=True)
+        self.ListLeaders = channel.unary_unary(
+                '/ddz.lobby.v1.LobbyService/ListLeaders',
+                request_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.ListLeadersRequest.SerializeToString,
+                response_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.ListLeadersResponse.FromString,
                 _registered_method=True)
         self.WatchLobby = channel.unary_stream(
                 '/ddz.lobby.v1.LobbyService/WatchLobby',
@@ -146,6 +156,13 @@ class LobbyServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindTable(self, request, context):
+        """The table behind a private table's code.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Sit(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -166,6 +183,13 @@ class LobbyServiceServicer:
 
     def UpdateProfile(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLeaders(self, request, context):
+        """The highest ratings or chips, with names and titles.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -215,6 +239,11 @@ def add_LobbyServiceServicer_to_server(servicer, server):
                     request_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.CreateTableRequest.FromString,
                     response_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.CreateTableResponse.SerializeToString,
             ),
+            'FindTable': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindTable,
+                    request_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.FindTableRequest.FromString,
+                    response_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.FindTableResponse.SerializeToString,
+            ),
             'Sit': grpc.unary_unary_rpc_method_handler(
                     servicer.Sit,
                     request_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.SitRequest.FromString,
@@ -234,6 +263,11 @@ def add_LobbyServiceServicer_to_server(servicer, server):
                     servicer.UpdateProfile,
                     request_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.UpdateProfileRequest.FromString,
                     response_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.UpdateProfileResponse.SerializeToString,
+            ),
+            'ListLeaders': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLeaders,
+                    request_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.ListLeadersRequest.FromString,
+                    response_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.ListLeadersResponse.SerializeToString,
             ),
             'WatchLobby': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchLobby,
@@ -441,6 +475,33 @@ class LobbyService:
             _registered_method=True)
 
     @staticmethod
+    def FindTable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ddz.lobby.v1.LobbyService/FindTable',
+            ddz_dot_lobby_dot_v1_dot_lobby__pb2.FindTableRequest.SerializeToString,
+            ddz_dot_lobby_dot_v1_dot_lobby__pb2.FindTableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Sit(request,
             target,
             options=(),
@@ -538,6 +599,33 @@ class LobbyService:
             '/ddz.lobby.v1.LobbyService/UpdateProfile',
             ddz_dot_lobby_dot_v1_dot_lobby__pb2.UpdateProfileRequest.SerializeToString,
             ddz_dot_lobby_dot_v1_dot_lobby__pb2.UpdateProfileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLeaders(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ddz.lobby.v1.LobbyService/ListLeaders',
+            ddz_dot_lobby_dot_v1_dot_lobby__pb2.ListLeadersRequest.SerializeToString,
+            ddz_dot_lobby_dot_v1_dot_lobby__pb2.ListLeadersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,10 +43,14 @@ class LobbyServiceStub:
     ListTables: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListTablesRequest, _lobby_pb2.ListTablesResponse]
     CreateTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]
     """Opens a table in a room of seats by choice and seats the caller there."""
+    FindTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.FindTableRequest, _lobby_pb2.FindTableResponse]
+    """The table behind a private table's code."""
     Sit: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.SitRequest, _lobby_pb2.SitResponse]
     Observe: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ObserveRequest, _lobby_pb2.ObserveResponse]
     GetProfile: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.GetProfileRequest, _lobby_pb2.GetProfileResponse]
     UpdateProfile: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.UpdateProfileRequest, _lobby_pb2.UpdateProfileResponse]
+    ListLeaders: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListLeadersRequest, _lobby_pb2.ListLeadersResponse]
+    """The highest ratings or chips, with names and titles."""
     WatchLobby: _grpc.UnaryStreamMultiCallable[_lobby_pb2.WatchLobbyRequest, _lobby_pb2.WatchLobbyResponse]
     """The rooms and tables of the lobby as they change."""
 
@@ -65,10 +69,14 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     ListTables: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListTablesRequest, _lobby_pb2.ListTablesResponse]  # type: ignore[assignment]
     CreateTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]  # type: ignore[assignment]
     """Opens a table in a room of seats by choice and seats the caller there."""
+    FindTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.FindTableRequest, _lobby_pb2.FindTableResponse]  # type: ignore[assignment]
+    """The table behind a private table's code."""
     Sit: _aio.UnaryUnaryMultiCallable[_lobby_pb2.SitRequest, _lobby_pb2.SitResponse]  # type: ignore[assignment]
     Observe: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ObserveRequest, _lobby_pb2.ObserveResponse]  # type: ignore[assignment]
     GetProfile: _aio.UnaryUnaryMultiCallable[_lobby_pb2.GetProfileRequest, _lobby_pb2.GetProfileResponse]  # type: ignore[assignment]
     UpdateProfile: _aio.UnaryUnaryMultiCallable[_lobby_pb2.UpdateProfileRequest, _lobby_pb2.UpdateProfileResponse]  # type: ignore[assignment]
+    ListLeaders: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListLeadersRequest, _lobby_pb2.ListLeadersResponse]  # type: ignore[assignment]
+    """The highest ratings or chips, with names and titles."""
     WatchLobby: _aio.UnaryStreamMultiCallable[_lobby_pb2.WatchLobbyRequest, _lobby_pb2.WatchLobbyResponse]  # type: ignore[assignment]
     """The rooms and tables of the lobby as they change."""
 
@@ -128,6 +136,14 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         """Opens a table in a room of seats by choice and seats the caller there."""
 
     @_abc_1.abstractmethod
+    def FindTable(
+        self,
+        request: _lobby_pb2.FindTableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lobby_pb2.FindTableResponse, _abc.Awaitable[_lobby_pb2.FindTableResponse]]:
+        """The table behind a private table's code."""
+
+    @_abc_1.abstractmethod
     def Sit(
         self,
         request: _lobby_pb2.SitRequest,
@@ -154,6 +170,14 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.UpdateProfileRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.UpdateProfileResponse, _abc.Awaitable[_lobby_pb2.UpdateProfileResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ListLeaders(
+        self,
+        request: _lobby_pb2.ListLeadersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lobby_pb2.ListLeadersResponse, _abc.Awaitable[_lobby_pb2.ListLeadersResponse]]:
+        """The highest ratings or chips, with names and titles."""
 
     @_abc_1.abstractmethod
     def WatchLobby(

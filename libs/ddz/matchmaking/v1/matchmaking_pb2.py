@@ -26,7 +26,7 @@ from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$ddz/matchmaking/v1/matchmaking.proto\x12\x12\x64\x64z.matchmaking.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\"\xa8\x01\n\x06Ticket\x12\x11\n\tticket_id\x18\x01 \x01(\t\x12\x0f\n\x07room_id\x18\x02 \x01(\t\x12.\n\x05state\x18\x03 \x01(\x0e\x32\x1f.ddz.matchmaking.v1.TicketState\x12\x10\n\x08position\x18\x04 \x01(\x05\x12\x11\n\twaited_ms\x18\x05 \x01(\x03\x12\x13\n\x0b\x65stimate_ms\x18\x06 \x01(\x03\x12\x10\n\x08table_id\x18\x07 \x01(\t\">\n\x0bJoinRequest\x12/\n\x07room_id\x18\x01 \x01(\tB\x1e\xbaH\x1br\x19\x32\x17^[a-z][a-z0-9_-]{0,47}$\":\n\x0cJoinResponse\x12*\n\x06ticket\x18\x01 \x01(\x0b\x32\x1a.ddz.matchmaking.v1.Ticket\"@\n\rCancelRequest\x12/\n\tticket_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\"<\n\x0e\x43\x61ncelResponse\x12*\n\x06ticket\x18\x01 \x01(\x0b\x32\x1a.ddz.matchmaking.v1.Ticket\"E\n\x12WatchTicketRequest\x12/\n\tticket_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\"A\n\x13WatchTicketResponse\x12*\n\x06ticket\x18\x01 \x01(\x0b\x32\x1a.ddz.matchmaking.v1.Ticket\"U\n\tMatchMade\x12\x10\n\x08match_id\x18\x01 \x01(\t\x12\x0f\n\x07room_id\x18\x02 \x01(\t\x12\x12\n\nplayer_ids\x18\x03 \x03(\t\x12\x11\n\twaited_ms\x18\x04 \x03(\x03*\xaf\x01\n\x0bTicketState\x12\x1c\n\x18TICKET_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TICKET_STATE_WAITING\x10\x01\x12\x18\n\x14TICKET_STATE_CLAIMED\x10\x02\x12\x18\n\x14TICKET_STATE_MATCHED\x10\x03\x12\x1a\n\x16TICKET_STATE_CANCELLED\x10\x04\x12\x18\n\x14TICKET_STATE_EXPIRED\x10\x05\x32\xed\x02\n\x12MatchmakingService\x12\x61\n\x04Join\x12\x1f.ddz.matchmaking.v1.JoinRequest\x1a .ddz.matchmaking.v1.JoinResponse\"\x16\x82\xd3\xe4\x93\x02\x10\"\x0b/v1/tickets:\x01*\x12p\n\x06\x43\x61ncel\x12!.ddz.matchmaking.v1.CancelRequest\x1a\".ddz.matchmaking.v1.CancelResponse\"\x1f\x82\xd3\xe4\x93\x02\x19*\x17/v1/tickets/{ticket_id}\x12\x81\x01\n\x0bWatchTicket\x12&.ddz.matchmaking.v1.WatchTicketRequest\x1a\'.ddz.matchmaking.v1.WatchTicketResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/tickets/{ticket_id}0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$ddz/matchmaking/v1/matchmaking.proto\x12\x12\x64\x64z.matchmaking.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\"\xa8\x01\n\x06Ticket\x12\x11\n\tticket_id\x18\x01 \x01(\t\x12\x0f\n\x07room_id\x18\x02 \x01(\t\x12.\n\x05state\x18\x03 \x01(\x0e\x32\x1f.ddz.matchmaking.v1.TicketState\x12\x10\n\x08position\x18\x04 \x01(\x05\x12\x11\n\twaited_ms\x18\x05 \x01(\x03\x12\x13\n\x0b\x65stimate_ms\x18\x06 \x01(\x03\x12\x10\n\x08table_id\x18\x07 \x01(\t\">\n\x0bJoinRequest\x12/\n\x07room_id\x18\x01 \x01(\tB\x1e\xbaH\x1br\x19\x32\x17^[a-z][a-z0-9_-]{0,47}$\":\n\x0cJoinResponse\x12*\n\x06ticket\x18\x01 \x01(\x0b\x32\x1a.ddz.matchmaking.v1.Ticket\"D\n\x11QuickStartRequest\x12/\n\x04\x62ook\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x32\x1a^([a-z][a-z0-9_-]{0,31})?$\"@\n\x12QuickStartResponse\x12*\n\x06ticket\x18\x01 \x01(\x0b\x32\x1a.ddz.matchmaking.v1.Ticket\"@\n\rCancelRequest\x12/\n\tticket_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\"<\n\x0e\x43\x61ncelResponse\x12*\n\x06ticket\x18\x01 \x01(\x0b\x32\x1a.ddz.matchmaking.v1.Ticket\"E\n\x12WatchTicketRequest\x12/\n\tticket_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\"A\n\x13WatchTicketResponse\x12*\n\x06ticket\x18\x01 \x01(\x0b\x32\x1a.ddz.matchmaking.v1.Ticket\"U\n\tMatchMade\x12\x10\n\x08match_id\x18\x01 \x01(\t\x12\x0f\n\x07room_id\x18\x02 \x01(\t\x12\x12\n\nplayer_ids\x18\x03 \x03(\t\x12\x11\n\twaited_ms\x18\x04 \x03(\x03*\xaf\x01\n\x0bTicketState\x12\x1c\n\x18TICKET_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TICKET_STATE_WAITING\x10\x01\x12\x18\n\x14TICKET_STATE_CLAIMED\x10\x02\x12\x18\n\x14TICKET_STATE_MATCHED\x10\x03\x12\x1a\n\x16TICKET_STATE_CANCELLED\x10\x04\x12\x18\n\x14TICKET_STATE_EXPIRED\x10\x05\x32\xe5\x03\n\x12MatchmakingService\x12\x61\n\x04Join\x12\x1f.ddz.matchmaking.v1.JoinRequest\x1a .ddz.matchmaking.v1.JoinResponse\"\x16\x82\xd3\xe4\x93\x02\x10\"\x0b/v1/tickets:\x01*\x12v\n\nQuickStart\x12%.ddz.matchmaking.v1.QuickStartRequest\x1a&.ddz.matchmaking.v1.QuickStartResponse\"\x19\x82\xd3\xe4\x93\x02\x13\"\x0e/v1/quickstart:\x01*\x12p\n\x06\x43\x61ncel\x12!.ddz.matchmaking.v1.CancelRequest\x1a\".ddz.matchmaking.v1.CancelResponse\"\x1f\x82\xd3\xe4\x93\x02\x19*\x17/v1/tickets/{ticket_id}\x12\x81\x01\n\x0bWatchTicket\x12&.ddz.matchmaking.v1.WatchTicketRequest\x1a\'.ddz.matchmaking.v1.WatchTicketResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/tickets/{ticket_id}0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,34 +35,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_JOINREQUEST'].fields_by_name['room_id']._loaded_options = None
   _globals['_JOINREQUEST'].fields_by_name['room_id']._serialized_options = b'\272H\033r\0312\027^[a-z][a-z0-9_-]{0,47}$'
+  _globals['_QUICKSTARTREQUEST'].fields_by_name['book']._loaded_options = None
+  _globals['_QUICKSTARTREQUEST'].fields_by_name['book']._serialized_options = b'\272H\036r\0342\032^([a-z][a-z0-9_-]{0,31})?$'
   _globals['_CANCELREQUEST'].fields_by_name['ticket_id']._loaded_options = None
   _globals['_CANCELREQUEST'].fields_by_name['ticket_id']._serialized_options = b'\272H\031r\0272\025^[A-Za-z0-9_-]{1,64}$'
   _globals['_WATCHTICKETREQUEST'].fields_by_name['ticket_id']._loaded_options = None
   _globals['_WATCHTICKETREQUEST'].fields_by_name['ticket_id']._serialized_options = b'\272H\031r\0272\025^[A-Za-z0-9_-]{1,64}$'
   _globals['_MATCHMAKINGSERVICE'].methods_by_name['Join']._loaded_options = None
   _globals['_MATCHMAKINGSERVICE'].methods_by_name['Join']._serialized_options = b'\202\323\344\223\002\020\"\013/v1/tickets:\001*'
+  _globals['_MATCHMAKINGSERVICE'].methods_by_name['QuickStart']._loaded_options = None
+  _globals['_MATCHMAKINGSERVICE'].methods_by_name['QuickStart']._serialized_options = b'\202\323\344\223\002\023\"\016/v1/quickstart:\001*'
   _globals['_MATCHMAKINGSERVICE'].methods_by_name['Cancel']._loaded_options = None
   _globals['_MATCHMAKINGSERVICE'].methods_by_name['Cancel']._serialized_options = b'\202\323\344\223\002\031*\027/v1/tickets/{ticket_id}'
   _globals['_MATCHMAKINGSERVICE'].methods_by_name['WatchTicket']._loaded_options = None
   _globals['_MATCHMAKINGSERVICE'].methods_by_name['WatchTicket']._serialized_options = b'\202\323\344\223\002\031\022\027/v1/tickets/{ticket_id}'
-  _globals['_TICKETSTATE']._serialized_start=768
-  _globals['_TICKETSTATE']._serialized_end=943
+  _globals['_TICKETSTATE']._serialized_start=904
+  _globals['_TICKETSTATE']._serialized_end=1079
   _globals['_TICKET']._serialized_start=120
   _globals['_TICKET']._serialized_end=288
   _globals['_JOINREQUEST']._serialized_start=290
   _globals['_JOINREQUEST']._serialized_end=352
   _globals['_JOINRESPONSE']._serialized_start=354
   _globals['_JOINRESPONSE']._serialized_end=412
-  _globals['_CANCELREQUEST']._serialized_start=414
-  _globals['_CANCELREQUEST']._serialized_end=478
-  _globals['_CANCELRESPONSE']._serialized_start=480
-  _globals['_CANCELRESPONSE']._serialized_end=540
-  _globals['_WATCHTICKETREQUEST']._serialized_start=542
-  _globals['_WATCHTICKETREQUEST']._serialized_end=611
-  _globals['_WATCHTICKETRESPONSE']._serialized_start=613
-  _globals['_WATCHTICKETRESPONSE']._serialized_end=678
-  _globals['_MATCHMADE']._serialized_start=680
-  _globals['_MATCHMADE']._serialized_end=765
-  _globals['_MATCHMAKINGSERVICE']._serialized_start=946
-  _globals['_MATCHMAKINGSERVICE']._serialized_end=1311
+  _globals['_QUICKSTARTREQUEST']._serialized_start=414
+  _globals['_QUICKSTARTREQUEST']._serialized_end=482
+  _globals['_QUICKSTARTRESPONSE']._serialized_start=484
+  _globals['_QUICKSTARTRESPONSE']._serialized_end=548
+  _globals['_CANCELREQUEST']._serialized_start=550
+  _globals['_CANCELREQUEST']._serialized_end=614
+  _globals['_CANCELRESPONSE']._serialized_start=616
+  _globals['_CANCELRESPONSE']._serialized_end=676
+  _globals['_WATCHTICKETREQUEST']._serialized_start=678
+  _globals['_WATCHTICKETREQUEST']._serialized_end=747
+  _globals['_WATCHTICKETRESPONSE']._serialized_start=749
+  _globals['_WATCHTICKETRESPONSE']._serialized_end=814
+  _globals['_MATCHMADE']._serialized_start=816
+  _globals['_MATCHMADE']._serialized_end=901
+  _globals['_MATCHMAKINGSERVICE']._serialized_start=1082
+  _globals['_MATCHMAKINGSERVICE']._serialized_end=1567
 # @@protoc_insertion_point(module_scope)

@@ -124,6 +124,46 @@ class JoinResponse(_message.Message):
 Global___JoinResponse: _TypeAlias = JoinResponse  # noqa: Y015
 
 @_typing.final
+class QuickStartRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BOOK_FIELD_NUMBER: _builtins.int
+    book: _builtins.str
+    """empty = any"""
+    def __init__(
+        self,
+        *,
+        book: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["book", b"book"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuickStartRequest: _TypeAlias = QuickStartRequest  # noqa: Y015
+
+@_typing.final
+class QuickStartResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TICKET_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def ticket(self) -> Global___Ticket: ...
+    def __init__(
+        self,
+        *,
+        ticket: Global___Ticket | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ticket", b"ticket"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ticket", b"ticket"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuickStartResponse: _TypeAlias = QuickStartResponse  # noqa: Y015
+
+@_typing.final
 class CancelRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -39,6 +39,11 @@ class MatchmakingServiceStub:
                 request_serializer=ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.JoinRequest.SerializeToString,
                 response_deserializer=ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.JoinResponse.FromString,
                 _registered_method=True)
+        self.QuickStart = channel.unary_unary(
+                '/ddz.matchmaking.v1.MatchmakingService/QuickStart',
+                request_serializer=ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.QuickStartRequest.SerializeToString,
+                response_deserializer=ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.QuickStartResponse.FromString,
+                _registered_method=True)
         self.Cancel = channel.unary_unary(
                 '/ddz.matchmaking.v1.MatchmakingService/Cancel',
                 request_serializer=ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.CancelRequest.SerializeToString,
@@ -56,6 +61,13 @@ class MatchmakingServiceServicer:
 
     def Join(self, request, context):
         """Queues the caller for a room; the same caller again gets the same ticket.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def QuickStart(self, request, context):
+        """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -82,6 +94,11 @@ def add_MatchmakingServiceServicer_to_server(servicer, server):
                     servicer.Join,
                     request_deserializer=ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.JoinRequest.FromString,
                     response_serializer=ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.JoinResponse.SerializeToString,
+            ),
+            'QuickStart': grpc.unary_unary_rpc_method_handler(
+                    servicer.QuickStart,
+                    request_deserializer=ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.QuickStartRequest.FromString,
+                    response_serializer=ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.QuickStartResponse.SerializeToString,
             ),
             'Cancel': grpc.unary_unary_rpc_method_handler(
                     servicer.Cancel,
@@ -121,6 +138,33 @@ class MatchmakingService:
             '/ddz.matchmaking.v1.MatchmakingService/Join',
             ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.JoinRequest.SerializeToString,
             ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.JoinResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def QuickStart(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ddz.matchmaking.v1.MatchmakingService/QuickStart',
+            ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.QuickStartRequest.SerializeToString,
+            ddz_dot_matchmaking_dot_v1_dot_matchmaking__pb2.QuickStartResponse.FromString,
             options,
             channel_credentials,
             insecure,

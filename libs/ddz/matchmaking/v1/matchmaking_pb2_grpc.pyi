@@ -33,6 +33,8 @@ class MatchmakingServiceStub:
     def __new__(cls, channel: _aio.Channel) -> MatchmakingServiceAsyncStub: ...
     Join: _grpc.UnaryUnaryMultiCallable[_matchmaking_pb2.JoinRequest, _matchmaking_pb2.JoinResponse]
     """Queues the caller for a room; the same caller again gets the same ticket."""
+    QuickStart: _grpc.UnaryUnaryMultiCallable[_matchmaking_pb2.QuickStartRequest, _matchmaking_pb2.QuickStartResponse]
+    """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already."""
     Cancel: _grpc.UnaryUnaryMultiCallable[_matchmaking_pb2.CancelRequest, _matchmaking_pb2.CancelResponse]
     """Takes the caller out of the queue; TOO_LATE once he is matched."""
     WatchTicket: _grpc.UnaryStreamMultiCallable[_matchmaking_pb2.WatchTicketRequest, _matchmaking_pb2.WatchTicketResponse]
@@ -43,6 +45,8 @@ class MatchmakingServiceAsyncStub(MatchmakingServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Join: _aio.UnaryUnaryMultiCallable[_matchmaking_pb2.JoinRequest, _matchmaking_pb2.JoinResponse]  # type: ignore[assignment]
     """Queues the caller for a room; the same caller again gets the same ticket."""
+    QuickStart: _aio.UnaryUnaryMultiCallable[_matchmaking_pb2.QuickStartRequest, _matchmaking_pb2.QuickStartResponse]  # type: ignore[assignment]
+    """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already."""
     Cancel: _aio.UnaryUnaryMultiCallable[_matchmaking_pb2.CancelRequest, _matchmaking_pb2.CancelResponse]  # type: ignore[assignment]
     """Takes the caller out of the queue; TOO_LATE once he is matched."""
     WatchTicket: _aio.UnaryStreamMultiCallable[_matchmaking_pb2.WatchTicketRequest, _matchmaking_pb2.WatchTicketResponse]  # type: ignore[assignment]
@@ -56,6 +60,14 @@ class MatchmakingServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_matchmaking_pb2.JoinResponse, _abc.Awaitable[_matchmaking_pb2.JoinResponse]]:
         """Queues the caller for a room; the same caller again gets the same ticket."""
+
+    @_abc_1.abstractmethod
+    def QuickStart(
+        self,
+        request: _matchmaking_pb2.QuickStartRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_matchmaking_pb2.QuickStartResponse, _abc.Awaitable[_matchmaking_pb2.QuickStartResponse]]:
+        """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already."""
 
     @_abc_1.abstractmethod
     def Cancel(
