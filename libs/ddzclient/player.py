@@ -1,0 +1,111 @@
+"""A player that plays by itself: it answers whatever the table asks of its seat, and leaves after so many hands."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Final
+
+from ddz.common.v1.hand_pb2 import Show
+from ddz.table.v1 import events_pb2
+from ddz.table.v1.events_pb2 import HandSettled, Snapshot
+from ddz.table.v1.table_pb2 import AnswerBase, GiveSeed, Leave, Ready, SetBase, Trustee
+from ddzclient import bot
+from ddzclient.policy import Policy, hand_of, in_hand, to_wire
+from ddzclient.session import Session
+from ddzclient.table import Action, TableView
+from doudizhu.hand import CloseShowWindow, Phase
+from doudizhu.refusal import Refusal
+
+# The state that the bot acted on was no longer the table's: a clock was faster, and the news is on its way.
+_STALE: Final = {"NOT_YOUR_TURN", "WRONG_PHASE", "HAND_OVER", "INVALID_PASS", "DOES_NOT_BEAT", "SHOW_NOT_ALLOWED"}
+
+
+class Player:
+    """One seat's answers. `seed` makes the seeds that it adds to deals (RULES.md D-07), and the bot's temper."""
+
+    def __init__(self, policy: Policy | None = None, *, seed: int = 0) -> None:
+        self._policy = policy or (lambda view, seat: bot.choose(view, seat, seed))
+        self._seed = seed
+        self._seeded = ""  # the deal that it has given its seed for
+
+    def answer(self, state: Snapshot) -> Action | None:
+        """What the seat does now; None while the table does not wait for it."""
+        seat = state.seats[state.you]
+        if seat.trustee:
+            return Trustee(on=False)
+        match state.clock.phase:
+            case events_pb2.PHASE_BASE if state.clock.seat == state.you:
+                return SetBase(base_chips=state.terms.base_min_chips)
+            case events_pb2.PHASE_AGREE if not seat.agreed:
+                return AnswerBase(agree=True)
+            case events_pb2.PHASE_READY if not seat.ready:
+                return Ready(ready=True)
+            case events_pb2.PHASE_SEED if self._seeded != state.proof.deal_id:
+                return GiveSeed(seed=hashlib.sha256(f"{self._seed}.{state.proof.deal_id}".encode()).digest())
+        return self._choose(state) if in_hand(state) else None
+
+    def _choose(self, state: Snapshot) -> Action | None:
+        hand = hand_of(state)
+        if hand.phase is not Phase.SHOW_WINDOW and hand.turn != state.you:
+            return None
+        action = self._policy(hand, state.you)
+        if action is None or isinstance(action, CloseShowWindow):
+            return None
+        command = to_wire(action)
+        return None if isinstance(command, Show) and state.seats[state.you].shown else command
+
+    async def play(
+        self, table: TableView, hands: int, settled: Callable[[HandSettled], None] = lambda _: None
+    ) -> list[str]:
+        """Plays until `hands` hands have been settled, then leaves in the countdown, freely; returns their ids.
+
+        Void hands do not count. `settled` is told of each. Ends early when the seat is lost (below the minimum).
+        Raises what `TableView.act` raises, but for refusals that only say that the table was faster.
+        """
+        done: list[str] = []
+        last = table.state.last_result.hand_id
+
+        def wanted(state: Snapshot) -> bool:
+            return _lost(state) or state.last_result.hand_id != last or self.answer(state) is not None
+
+        while len(done) < hands:
+            state = await table.until(wanted)
+            if state.last_result.hand_id != last:
+                last = state.last_result.hand_id
+                done.append(last)
+                settled(state.last_result)
+            elif _lost(state):
+                return done
+            else:
+                await self._act(table, state)
+        await table.act(Leave())
+        return done
+
+    async def _act(self, table: TableView, state: Snapshot) -> None:
+        action, seq = self.answer(state), state.seq
+        assert action is not None
+        if isinstance(action, GiveSeed):
+            self._seeded = state.proof.deal_id
+        try:
+            await table.act(action)
+        except Refusal as refusal:
+            if refusal.reason not in _STALE:
+                raise
+            await table.until(lambda newer: newer.seq > seq)
+
+
+async def find_table(session: Session, room_id: str) -> str:
+    """Queues for a room and waits for a table of three; returns its id. Raises Refusal, TicketEnded."""
+    ticket = await session.join(room_id)
+    return await session.matched(ticket.ticket_id)
+
+
+async def play_room(session: Session, room_id: str, player: Player, hands: int) -> list[str]:
+    """From the queue to the last of `hands` settled hands; returns their ids."""
+    async with session.table(await find_table(session, room_id)) as table:
+        return await player.play(table, hands)
+
+
+def _lost(state: Snapshot) -> bool:
+    return state.you < 0 or state.observing
