@@ -1,18 +1,72 @@
-"""Who calls: the gateway checks the token, strips what clients send, and sets these headers (deploy/envoy)."""
+"""Who calls: the gateway checks the token, strips what clients send, and sets these headers (deploy/envoy).
+
+The token's claims and the headers they become: sub -> x-player-id, avatar -> x-player-avatar, bot -> x-player-bot,
+name -> x-player-name (base64url of UTF-8, as headers are ASCII).
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import Any, Final
 
+from ddz.common.v1 import common_pb2
 from doudizhu.refusal import Refusal
 from servicekit.errors import Trouble
 
 PLAYER_HEADER: Final = "x-player-id"
+NAME_HEADER: Final = "x-player-name"
+AVATAR_HEADER: Final = "x-player-avatar"
+BOT_HEADER: Final = "x-player-bot"
 
 
 def player_id(context: Any) -> str:
     """The caller's player id; raises Refusal UNAUTHENTICATED when the gateway set none."""
-    for key, value in context.invocation_metadata() or ():
-        if key == PLAYER_HEADER and value:
-            return value if isinstance(value, str) else value.decode()
-    raise Refusal(Trouble.UNAUTHENTICATED, "Log in first: the call carries no player.")
+    return _headers(context)[PLAYER_HEADER]
+
+
+def player(context: Any) -> common_pb2.Player:
+    """The caller as others see him; without a name he is called by his id. Raises as `player_id`."""
+    headers = _headers(context)
+    avatar = headers.get(AVATAR_HEADER, "")
+    return common_pb2.Player(
+        player_id=headers[PLAYER_HEADER],
+        display_name=decode_name(headers.get(NAME_HEADER, "")) or headers[PLAYER_HEADER],
+        avatar_id=int(avatar) if avatar.isdecimal() else 0,
+        bot=headers.get(BOT_HEADER) == "true",
+    )
+
+
+def metadata(player: common_pb2.Player) -> list[tuple[str, str | bytes]]:
+    """The headers that the gateway sets for a player: for a call on his behalf, and for tests."""
+    return [
+        (PLAYER_HEADER, player.player_id),
+        (NAME_HEADER, encode_name(player.display_name)),
+        (AVATAR_HEADER, str(player.avatar_id)),
+        (BOT_HEADER, "true" if player.bot else "false"),
+    ]
+
+
+def encode_name(name: str) -> str:
+    """A display name as a claim and a header carry it."""
+    return base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
+
+
+def decode_name(text: str) -> str:
+    """The display name of a header; empty when it is none."""
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def _headers(context: Any) -> dict[str, str]:
+    """The caller's identity headers."""
+    found = {
+        key: value if isinstance(value, str) else value.decode()
+        for key, value in context.invocation_metadata() or ()
+        if key.startswith("x-player-")
+    }
+    if not found.get(PLAYER_HEADER):
+        raise Refusal(Trouble.UNAUTHENTICATED, "Log in first: the call carries no player.")
+    return found

@@ -1,0 +1,255 @@
+"""The rooms file: YAML that mirrors ddz.lobby.v1.Room, checked before anybody sits down.
+
+    extends: rooms.yaml        # optional: take the rooms of another file, in the same folder ...
+    clocks: {play_ms: 20000}   # ... and lay these clocks over all of its rooms; without extends, the default clocks
+    rooms:
+    - room_id: rob-beginner
+      name_zh: 抢地主 初级场
+      name_en: Rob, beginners
+      seating: matched         # or by_choice
+      terms: {book: rob, base_chips: 10, initial_multiplier: 1, rake_chips: 5, minimum_chips: 100}
+
+Beside the fields of ddz.common.v1.Terms, `base_chips` stands for equal bounds, and `book_fields` (a mapping) for
+book_fields_json. terms.room_id and terms.matched follow from the room.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import protovalidate
+import yaml
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from ddz.common.v1 import common_pb2
+from ddz.lobby.v1 import lobby_pb2
+from doudizhu import rulebook
+from doudizhu.refusal import Refusal
+from servicekit.errors import Trouble
+
+Path_ = tuple[str | int, ...]
+
+_TOP: Final = {"extends", "clocks", "rooms"}
+_KINDS: Final = {
+    FieldDescriptor.TYPE_STRING: "a text",
+    FieldDescriptor.TYPE_INT32: "a whole number",
+    FieldDescriptor.TYPE_INT64: "a whole number",
+    FieldDescriptor.TYPE_BOOL: "true or false",
+}
+
+
+class RoomsError(Exception):
+    """A rooms file cannot be used; the message names file, line, room and field."""
+
+
+class _Document:
+    """A YAML file with the line of everything in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            text = path.read_text(encoding="utf-8")
+            self.root = yaml.compose(text, Loader=yaml.SafeLoader)
+            self.data = yaml.safe_load(text)
+        except (OSError, UnicodeDecodeError) as error:
+            raise RoomsError(f"{path}: cannot be read: {error}.") from None
+        except yaml.YAMLError as error:
+            raise RoomsError(f"{path}: is no YAML: {error}".replace("\n", " ")) from None
+
+    def line(self, path: Path_) -> int:
+        """The line of a value, or of the innermost thing around it that is written there."""
+        node = self.root
+        for step in path:
+            found = None
+            if isinstance(node, yaml.MappingNode):
+                found = next((value for key, value in node.value if key.value == step), None)
+            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+                found = node.value[step]
+            if found is None:
+                break
+            node = found
+        return 1 if node is None else int(node.start_mark.line) + 1
+
+    def wrong(self, path: Path_, what: str, room: str = "") -> RoomsError:
+        """The error for the value at `path`."""
+        field = ".".join(str(step) for step in path if isinstance(step, str) and step != "rooms")
+        where = f"room {room}: " if room else ""
+        return RoomsError(f"{self.path}:{self.line(path)}: {where}{field or 'the file'} {what}")
+
+
+def load(path: Path) -> tuple[lobby_pb2.Room, ...]:
+    """The rooms of a file in its order; raises RoomsError. A room that passes can be played without overflow."""
+    document = _Document(path)
+    data = document.data
+    if not isinstance(data, dict):
+        raise document.wrong((), "must be a mapping with the key rooms")
+    if unknown := sorted(set(map(str, data)) - _TOP):
+        raise document.wrong((unknown[0],), "is not a key of a rooms file")
+    clocks = data.get("clocks", {})
+    if "extends" in data:
+        return _extended(document, str(data["extends"]), clocks)
+    entries = data.get("rooms")
+    if not isinstance(entries, list) or not entries:
+        raise document.wrong(("rooms",), "must be a list of at least one room")
+    rooms: list[lobby_pb2.Room] = []
+    for index, entry in enumerate(entries):
+        room = _room(document, ("rooms", index), entry, clocks)
+        if any(other.room_id == room.room_id for other in rooms):
+            raise document.wrong(("rooms", index, "room_id"), "is used twice", room.room_id)
+        rooms.append(room)
+    return tuple(rooms)
+
+
+class Rooms:
+    """The rooms of a file as they stand now; raises RoomsError when it cannot be used at the start."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = _stamp(path)
+        self._rooms = {room.room_id: room for room in load(path)}
+
+    def all(self) -> tuple[lobby_pb2.Room, ...]:
+        """Every room, in the file's order."""
+        return tuple(self._rooms.values())
+
+    def get(self, room_id: str) -> lobby_pb2.Room:
+        """One room; raises Refusal NOT_FOUND."""
+        room = self._rooms.get(room_id)
+        if room is None:
+            raise Refusal(Trouble.NOT_FOUND, f"There is no room {room_id}.", field="room_id")
+        return room
+
+    def reload(self) -> bool:
+        """Reads the file again if it has changed; whether it had. A bad one raises RoomsError and changes nothing."""
+        stamp = _stamp(self._path)
+        if stamp == self._seen:
+            return False
+        self._seen = stamp
+        self._rooms = {room.room_id: room for room in load(self._path)}
+        return True
+
+
+def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """What changes when a file of the folder changes: an extended file lies beside the one that extends it."""
+    try:
+        found = [(file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in path.parent.glob("*.yaml")]
+    except OSError as error:
+        raise RoomsError(f"{path}: cannot be read: {error}.") from None
+    return tuple(sorted(found))
+
+
+def book_of(terms: common_pb2.Terms) -> rulebook.RuleBook:
+    """The rule book of the terms: a known one with the room's overrides, or one given whole.
+
+    Raises doudizhu.Malformed that names the field.
+    """
+    fields = json.loads(terms.book_fields_json) if terms.book_fields_json else {}
+    known = rulebook.BOOKS.get(terms.book)
+    if known is not None:
+        return rulebook.override(known, fields) if fields else known
+    return rulebook.load({"id": terms.book, **fields})
+
+
+def _extended(document: _Document, name: str, clocks: object) -> tuple[lobby_pb2.Room, ...]:
+    if "rooms" in document.data:
+        raise document.wrong(("rooms",), "cannot stand beside extends")
+    base = document.path.parent / name
+    if base == document.path or "extends" in (_Document(base).data or ()):
+        raise document.wrong(("extends",), "must name a file that extends none itself")
+    rooms = load(base)
+    over = common_pb2.Clocks()
+    _fill(document, ("clocks",), clocks, over, "")
+    for room in rooms:
+        for field in clocks if isinstance(clocks, Mapping) else ():
+            setattr(room.terms.clocks, field, getattr(over, field))
+    return rooms
+
+
+def _room(document: _Document, path: Path_, entry: object, clocks: object) -> lobby_pb2.Room:
+    if not isinstance(entry, dict):
+        raise document.wrong(path, "must be a mapping")
+    name = str(entry.get("room_id", f"number {path[-1]}"))
+    entry = dict(entry)
+    if isinstance(entry.get("seating"), str):
+        entry["seating"] = f"SEATING_{str(entry['seating']).upper().removeprefix('SEATING_')}"
+    if isinstance(entry.get("terms"), dict):
+        entry["terms"] = _terms(document, (*path, "terms"), entry["terms"], clocks, name)
+    room = lobby_pb2.Room()
+    _fill(document, path, entry, room, name)
+    room.terms.room_id = room.room_id
+    room.terms.matched = room.seating == lobby_pb2.SEATING_MATCHED
+    try:
+        protovalidate.validate(room, fail_fast=True)
+    except protovalidate.ValidationError as error:
+        violation = error.violations[0].proto
+        field = tuple(element.field_name for element in violation.field.elements) if violation.field else ()
+        raise document.wrong((*path, *field), violation.message, name) from None
+    _check(document, (*path, "terms"), room)
+    return room
+
+
+def _terms(document: _Document, path: Path_, entry: Mapping[str, Any], clocks: object, room: str) -> dict[str, Any]:
+    """The terms with the file's own short forms written out."""
+    terms = dict(entry)
+    for field in ("room_id", "matched"):
+        if field in terms:
+            raise document.wrong((*path, field), "follows from the room: leave it out", room)
+    if "base_chips" in terms:
+        if "base_min_chips" in terms or "base_max_chips" in terms:
+            raise document.wrong((*path, "base_chips"), "cannot stand beside base_min_chips and base_max_chips", room)
+        terms["base_min_chips"] = terms["base_max_chips"] = terms.pop("base_chips")
+    if "book_fields" in terms:
+        terms["book_fields_json"] = json.dumps(terms.pop("book_fields"), sort_keys=True)
+    if isinstance(clocks, dict):
+        own = terms.get("clocks", {})
+        terms["clocks"] = {**clocks, **own} if isinstance(own, dict) else own
+    return terms
+
+
+def _fill(document: _Document, path: Path_, entry: object, message: Any, room: str) -> None:
+    """Sets every field of `entry` in the message; raises RoomsError at the first that does not fit."""
+    if not isinstance(entry, dict):
+        raise document.wrong(path, "must be a mapping", room)
+    descriptor: Descriptor = message.DESCRIPTOR
+    for name, value in entry.items():
+        here = (*path, str(name))
+        field = descriptor.fields_by_name.get(str(name))
+        if field is None:
+            raise document.wrong(here, f"is not a field of {descriptor.name}", room)
+        if field.message_type is not None:
+            _fill(document, here, value, getattr(message, field.name), room)
+            continue
+        try:
+            if isinstance(value, bool) != (field.type == FieldDescriptor.TYPE_BOOL):
+                raise json_format.ParseError(f"not {value!r}")
+            message.MergeFrom(json_format.ParseDict({field.name: value}, type(message)()))
+        except json_format.ParseError:
+            kind = _KINDS.get(field.type, "matched or by_choice")
+            raise document.wrong(here, f"must be {kind}, not {value!r}", room) from None
+
+
+def _check(document: _Document, path: Path_, room: lobby_pb2.Room) -> None:
+    """What no single field can say: the bounds, the book, and that no settlement can overflow (RULES.md section 9)."""
+    terms = room.terms
+    if terms.base_min_chips > terms.base_max_chips:
+        raise document.wrong((*path, "base_max_chips"), "must not be below base_min_chips", room.room_id)
+    if terms.maximum_chips and terms.maximum_chips < terms.minimum_chips:
+        raise document.wrong((*path, "maximum_chips"), "must not be below minimum_chips", room.room_id)
+    try:
+        book = book_of(terms)
+    except Refusal as refusal:
+        known = terms.book in rulebook.BOOKS
+        field = "book_fields" if known or terms.book_fields_json else "book"
+        words = refusal.message if field == "book_fields" else f"{terms.book!r} is not a rule book's id"
+        raise document.wrong((*path, field), f": {words}", room.room_id) from None
+    except ValueError:
+        raise document.wrong((*path, "book_fields_json"), "is no JSON object", room.room_id) from None
+    if terms.base_min_chips != terms.base_max_chips and not book.negotiated_base:
+        raise document.wrong((*path, "base_max_chips"), f"must be base_min_chips in {book.id}", room.room_id)
+    if not rulebook.fits_int64(book, terms.base_max_chips, terms.initial_multiplier):
+        words = "with initial_multiplier is so large that a settlement could overflow 64 bits"
+        raise document.wrong((*path, "base_max_chips"), words, room.room_id)
