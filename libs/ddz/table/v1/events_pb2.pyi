@@ -154,6 +154,10 @@ class Event(_message.Message):
     CARDS_ALLOWED_FIELD_NUMBER: _builtins.int
     PRESENCE_SET_FIELD_NUMBER: _builtins.int
     CLOSED_FIELD_NUMBER: _builtins.int
+    LEAVE_ASKED_FIELD_NUMBER: _builtins.int
+    CLOCK_EXTENDED_FIELD_NUMBER: _builtins.int
+    OBSERVER_PRESENCE_SET_FIELD_NUMBER: _builtins.int
+    COUNTDOWN_ENDED_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     """1, 2, 3 … per table"""
     at_ms: _builtins.int
@@ -229,6 +233,14 @@ class Event(_message.Message):
     def presence_set(self) -> Global___PresenceSet: ...
     @_builtins.property
     def closed(self) -> Global___Closed: ...
+    @_builtins.property
+    def leave_asked(self) -> Global___LeaveAsked: ...
+    @_builtins.property
+    def clock_extended(self) -> Global___ClockExtended: ...
+    @_builtins.property
+    def observer_presence_set(self) -> Global___ObserverPresenceSet: ...
+    @_builtins.property
+    def countdown_ended(self) -> Global___CountdownEnded: ...
     def __init__(
         self,
         *,
@@ -269,32 +281,69 @@ class Event(_message.Message):
         cards_allowed: Global___CardsAllowed | None = ...,
         presence_set: Global___PresenceSet | None = ...,
         closed: Global___Closed | None = ...,
+        leave_asked: Global___LeaveAsked | None = ...,
+        clock_extended: Global___ClockExtended | None = ...,
+        observer_presence_set: Global___ObserverPresenceSet | None = ...,
+        countdown_ended: Global___CountdownEnded | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["base_answered", b"base_answered", "base_asked", b"base_asked", "base_reset", b"base_reset", "base_set", b"base_set", "bid_made", b"bid_made", "call_made", b"call_made", "cards_allowed", b"cards_allowed", "clock", b"clock", "closed", b"closed", "committed", b"committed", "countdown_started", b"countdown_started", "dealt", b"dealt", "event", b"event", "hand_fled", b"hand_fled", "hand_opened", b"hand_opened", "hand_opening", b"hand_opening", "hand_settled", b"hand_settled", "hand_voided", b"hand_voided", "hand_won", b"hand_won", "landlord_set", b"landlord_set", "observer_joined", b"observer_joined", "observer_left", b"observer_left", "opened", b"opened", "passed", b"passed", "played", b"played", "presence_set", b"presence_set", "ready_set", b"ready_set", "redealing", b"redealing", "rob_made", b"rob_made", "seat_left", b"seat_left", "seat_taken", b"seat_taken", "seed_given", b"seed_given", "show_declined", b"show_declined", "show_window_closed", b"show_window_closed", "shown", b"shown", "trustee_set", b"trustee_set"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["base_answered", b"base_answered", "base_asked", b"base_asked", "base_reset", b"base_reset", "base_set", b"base_set", "bid_made", b"bid_made", "call_made", b"call_made", "cards_allowed", b"cards_allowed", "clock", b"clock", "clock_extended", b"clock_extended", "closed", b"closed", "committed", b"committed", "countdown_ended", b"countdown_ended", "countdown_started", b"countdown_started", "dealt", b"dealt", "event", b"event", "hand_fled", b"hand_fled", "hand_opened", b"hand_opened", "hand_opening", b"hand_opening", "hand_settled", b"hand_settled", "hand_voided", b"hand_voided", "hand_won", b"hand_won", "landlord_set", b"landlord_set", "leave_asked", b"leave_asked", "observer_joined", b"observer_joined", "observer_left", b"observer_left", "observer_presence_set", b"observer_presence_set", "opened", b"opened", "passed", b"passed", "played", b"played", "presence_set", b"presence_set", "ready_set", b"ready_set", "redealing", b"redealing", "rob_made", b"rob_made", "seat_left", b"seat_left", "seat_taken", b"seat_taken", "seed_given", b"seed_given", "show_declined", b"show_declined", "show_window_closed", b"show_window_closed", "shown", b"shown", "trustee_set", b"trustee_set"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "base_answered", b"base_answered", "base_asked", b"base_asked", "base_reset", b"base_reset", "base_set", b"base_set", "bid_made", b"bid_made", "call_made", b"call_made", "cards_allowed", b"cards_allowed", "clock", b"clock", "closed", b"closed", "committed", b"committed", "countdown_started", b"countdown_started", "dealt", b"dealt", "event", b"event", "hand_fled", b"hand_fled", "hand_opened", b"hand_opened", "hand_opening", b"hand_opening", "hand_settled", b"hand_settled", "hand_voided", b"hand_voided", "hand_won", b"hand_won", "landlord_set", b"landlord_set", "observer_joined", b"observer_joined", "observer_left", b"observer_left", "opened", b"opened", "passed", b"passed", "played", b"played", "presence_set", b"presence_set", "ready_set", b"ready_set", "redealing", b"redealing", "rob_made", b"rob_made", "seat_left", b"seat_left", "seat_taken", b"seat_taken", "seed_given", b"seed_given", "seq", b"seq", "show_declined", b"show_declined", "show_window_closed", b"show_window_closed", "shown", b"shown", "trustee_set", b"trustee_set"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "base_answered", b"base_answered", "base_asked", b"base_asked", "base_reset", b"base_reset", "base_set", b"base_set", "bid_made", b"bid_made", "call_made", b"call_made", "cards_allowed", b"cards_allowed", "clock", b"clock", "clock_extended", b"clock_extended", "closed", b"closed", "committed", b"committed", "countdown_ended", b"countdown_ended", "countdown_started", b"countdown_started", "dealt", b"dealt", "event", b"event", "hand_fled", b"hand_fled", "hand_opened", b"hand_opened", "hand_opening", b"hand_opening", "hand_settled", b"hand_settled", "hand_voided", b"hand_voided", "hand_won", b"hand_won", "landlord_set", b"landlord_set", "leave_asked", b"leave_asked", "observer_joined", b"observer_joined", "observer_left", b"observer_left", "observer_presence_set", b"observer_presence_set", "opened", b"opened", "passed", b"passed", "played", b"played", "presence_set", b"presence_set", "ready_set", b"ready_set", "redealing", b"redealing", "rob_made", b"rob_made", "seat_left", b"seat_left", "seat_taken", b"seat_taken", "seed_given", b"seed_given", "seq", b"seq", "show_declined", b"show_declined", "show_window_closed", b"show_window_closed", "shown", b"shown", "trustee_set", b"trustee_set"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["opened", "seat_taken", "seat_left", "base_asked", "base_set", "base_answered", "base_reset", "ready_set", "hand_opening", "hand_opened", "committed", "seed_given", "dealt", "bid_made", "call_made", "rob_made", "shown", "show_declined", "show_window_closed", "landlord_set", "played", "passed", "redealing", "hand_voided", "hand_won", "hand_fled", "hand_settled", "countdown_started", "trustee_set", "observer_joined", "observer_left", "cards_allowed", "presence_set", "closed"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["opened", "seat_taken", "seat_left", "base_asked", "base_set", "base_answered", "base_reset", "ready_set", "hand_opening", "hand_opened", "committed", "seed_given", "dealt", "bid_made", "call_made", "rob_made", "shown", "show_declined", "show_window_closed", "landlord_set", "played", "passed", "redealing", "hand_voided", "hand_won", "hand_fled", "hand_settled", "countdown_started", "trustee_set", "observer_joined", "observer_left", "cards_allowed", "presence_set", "closed", "leave_asked", "clock_extended", "observer_presence_set", "countdown_ended"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
 Global___Event: _TypeAlias = Event  # noqa: Y015
 
 @_typing.final
+class LogEntry(_message.Message):
+    """What one append adds to a table's log. Never sent to anybody: its events are not masked."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    COMMAND_ID_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    """Who asked, and under which id; empty when the table itself did. A repeat is answered from here."""
+    command_id: _builtins.str
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]: ...
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        command_id: _builtins.str = ...,
+        events: _abc.Iterable[Global___Event] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command_id", b"command_id", "events", b"events", "player_id", b"player_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LogEntry: _TypeAlias = LogEntry  # noqa: Y015
+
+@_typing.final
 class Opened(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TERMS_FIELD_NUMBER: _builtins.int
+    IDLE_MS_FIELD_NUMBER: _builtins.int
+    idle_ms: _builtins.int
+    """how long an empty table, or outside of hands an absent person, is kept"""
     @_builtins.property
     def terms(self) -> _common_pb2.Terms: ...
     def __init__(
         self,
         *,
         terms: _common_pb2.Terms | None = ...,
+        idle_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle_ms", b"idle_ms", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -626,17 +675,21 @@ class BidMade(_message.Message):
 
     SEAT_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
+    BY_TRUSTEE_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
     level: _builtins.int
+    by_trustee: _builtins.bool
+    """by the trustee or an expired clock, here and below"""
     def __init__(
         self,
         *,
         seat: _builtins.int = ...,
         level: _builtins.int = ...,
+        by_trustee: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "seat", b"seat"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_trustee", b"by_trustee", "level", b"level", "seat", b"seat"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -648,17 +701,20 @@ class CallMade(_message.Message):
 
     SEAT_FIELD_NUMBER: _builtins.int
     CALL_FIELD_NUMBER: _builtins.int
+    BY_TRUSTEE_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
     call: _builtins.bool
+    by_trustee: _builtins.bool
     def __init__(
         self,
         *,
         seat: _builtins.int = ...,
         call: _builtins.bool = ...,
+        by_trustee: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "seat", b"seat"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_trustee", b"by_trustee", "call", b"call", "seat", b"seat"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -672,11 +728,13 @@ class RobMade(_message.Message):
     ROB_FIELD_NUMBER: _builtins.int
     FACTOR_FIELD_NUMBER: _builtins.int
     MULTIPLIER_FIELD_NUMBER: _builtins.int
+    BY_TRUSTEE_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
     rob: _builtins.bool
     factor: _builtins.int
     """1 = none"""
     multiplier: _builtins.int
+    by_trustee: _builtins.bool
     def __init__(
         self,
         *,
@@ -684,10 +742,11 @@ class RobMade(_message.Message):
         rob: _builtins.bool = ...,
         factor: _builtins.int = ...,
         multiplier: _builtins.int = ...,
+        by_trustee: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["factor", b"factor", "multiplier", b"multiplier", "rob", b"rob", "seat", b"seat"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_trustee", b"by_trustee", "factor", b"factor", "multiplier", b"multiplier", "rob", b"rob", "seat", b"seat"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -727,15 +786,18 @@ class ShowDeclined(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SEAT_FIELD_NUMBER: _builtins.int
+    BY_TRUSTEE_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
+    by_trustee: _builtins.bool
     def __init__(
         self,
         *,
         seat: _builtins.int = ...,
+        by_trustee: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["seat", b"seat"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_trustee", b"by_trustee", "seat", b"seat"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -867,7 +929,7 @@ class HandVoided(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     REDEALS_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """all_passed, lost"""
+    """all_passed, left, absent, refused"""
     redeals: _builtins.int
     """carried into the next hand"""
     def __init__(
@@ -890,6 +952,16 @@ class HandWon(_message.Message):
 
     OUTCOME_FIELD_NUMBER: _builtins.int
     HANDS_FIELD_NUMBER: _builtins.int
+    SEAT_FIELD_NUMBER: _builtins.int
+    SPRING_FIELD_NUMBER: _builtins.int
+    FACTOR_FIELD_NUMBER: _builtins.int
+    MULTIPLIER_FIELD_NUMBER: _builtins.int
+    seat: _builtins.int
+    """put down the last card"""
+    spring: _hand_pb2.Factor.ValueType
+    """SPRING, ANTI_SPRING or unspecified"""
+    factor: _builtins.int
+    multiplier: _builtins.int
     @_builtins.property
     def outcome(self) -> _hand_pb2.Outcome: ...
     @_builtins.property
@@ -901,10 +973,14 @@ class HandWon(_message.Message):
         *,
         outcome: _hand_pb2.Outcome | None = ...,
         hands: _abc.Iterable[Global___SeatCards] | None = ...,
+        seat: _builtins.int = ...,
+        spring: _hand_pb2.Factor.ValueType = ...,
+        factor: _builtins.int = ...,
+        multiplier: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hands", b"hands", "outcome", b"outcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["factor", b"factor", "hands", b"hands", "multiplier", b"multiplier", "outcome", b"outcome", "seat", b"seat", "spring", b"spring"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -996,22 +1072,43 @@ class CountdownStarted(_message.Message):
 Global___CountdownStarted: _TypeAlias = CountdownStarted  # noqa: Y015
 
 @_typing.final
+class CountdownEnded(_message.Message):
+    """The next hand does not start by itself: somebody is missing, or has not agreed or pressed ready."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountdownEnded: _TypeAlias = CountdownEnded  # noqa: Y015
+
+@_typing.final
 class TrusteeSet(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SEAT_FIELD_NUMBER: _builtins.int
     ON_FIELD_NUMBER: _builtins.int
+    WHY_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
     on: _builtins.bool
+    why: _builtins.str
+    """away, misses or choice; empty when off"""
     def __init__(
         self,
         *,
         seat: _builtins.int = ...,
         on: _builtins.bool = ...,
+        why: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["on", b"on", "seat", b"seat"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["on", b"on", "seat", b"seat", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1087,21 +1184,93 @@ class PresenceSet(_message.Message):
 
     SEAT_FIELD_NUMBER: _builtins.int
     CONNECTED_FIELD_NUMBER: _builtins.int
+    CONNECTION_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
     connected: _builtins.bool
+    connection: _builtins.str
+    """which stream, in the log only"""
     def __init__(
         self,
         *,
         seat: _builtins.int = ...,
         connected: _builtins.bool = ...,
+        connection: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "seat", b"seat"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "connection", b"connection", "seat", b"seat"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PresenceSet: _TypeAlias = PresenceSet  # noqa: Y015
+
+@_typing.final
+class ObserverPresenceSet(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    CONNECTED_FIELD_NUMBER: _builtins.int
+    CONNECTION_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    connected: _builtins.bool
+    connection: _builtins.str
+    """which stream, in the log only"""
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        connected: _builtins.bool = ...,
+        connection: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "connection", b"connection", "player_id", b"player_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ObserverPresenceSet: _TypeAlias = ObserverPresenceSet  # noqa: Y015
+
+@_typing.final
+class LeaveAsked(_message.Message):
+    """The seat leaves as soon as the ledger has answered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEAT_FIELD_NUMBER: _builtins.int
+    seat: _builtins.int
+    def __init__(
+        self,
+        *,
+        seat: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["seat", b"seat"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeaveAsked: _TypeAlias = LeaveAsked  # noqa: Y015
+
+@_typing.final
+class ClockExtended(_message.Message):
+    """The service was away when a clock ran out: whoever is waited for gets until then (milliseconds since the epoch)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    until_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        until_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClockExtended: _TypeAlias = ClockExtended  # noqa: Y015
 
 @_typing.final
 class Closed(_message.Message):
@@ -1232,6 +1401,7 @@ class Snapshot(_message.Message):
     PROOF_FIELD_NUMBER: _builtins.int
     LAST_RESULT_FIELD_NUMBER: _builtins.int
     REDEALS_FIELD_NUMBER: _builtins.int
+    LAST_OUTCOME_FIELD_NUMBER: _builtins.int
     table_id: _builtins.str
     seq: _builtins.int
     epoch: _builtins.int
@@ -1275,6 +1445,10 @@ class Snapshot(_message.Message):
     def proof(self) -> _hand_pb2.DealProof: ...
     @_builtins.property
     def last_result(self) -> Global___HandSettled: ...
+    @_builtins.property
+    def last_outcome(self) -> _hand_pb2.Outcome:
+        """how the hand of last_result ended"""
+
     def __init__(
         self,
         *,
@@ -1303,10 +1477,11 @@ class Snapshot(_message.Message):
         proof: _hand_pb2.DealProof | None = ...,
         last_result: Global___HandSettled | None = ...,
         redeals: _builtins.int = ...,
+        last_outcome: _hand_pb2.Outcome | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter", "_landlord", b"_landlord", "_marked_card", b"_marked_card", "base_setter", b"base_setter", "clock", b"clock", "landlord", b"landlord", "last_result", b"last_result", "marked_card", b"marked_card", "on_table", b"on_table", "proof", b"proof", "terms", b"terms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter", "_landlord", b"_landlord", "_marked_card", b"_marked_card", "base_setter", b"base_setter", "clock", b"clock", "landlord", b"landlord", "last_outcome", b"last_outcome", "last_result", b"last_result", "marked_card", b"marked_card", "on_table", b"on_table", "proof", b"proof", "terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter", "_landlord", b"_landlord", "_marked_card", b"_marked_card", "at_ms", b"at_ms", "base_chips", b"base_chips", "base_setter", b"base_setter", "bottom", b"bottom", "clock", b"clock", "epoch", b"epoch", "factors", b"factors", "hand_id", b"hand_id", "landlord", b"landlord", "last_result", b"last_result", "level", b"level", "marked_card", b"marked_card", "multiplier", b"multiplier", "observers", b"observers", "observing", b"observing", "on_table", b"on_table", "on_table_seat", b"on_table_seat", "proof", b"proof", "redeals", b"redeals", "seats", b"seats", "seq", b"seq", "table_id", b"table_id", "terms", b"terms", "trick", b"trick", "you", b"you"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter", "_landlord", b"_landlord", "_marked_card", b"_marked_card", "at_ms", b"at_ms", "base_chips", b"base_chips", "base_setter", b"base_setter", "bottom", b"bottom", "clock", b"clock", "epoch", b"epoch", "factors", b"factors", "hand_id", b"hand_id", "landlord", b"landlord", "last_outcome", b"last_outcome", "last_result", b"last_result", "level", b"level", "marked_card", b"marked_card", "multiplier", b"multiplier", "observers", b"observers", "observing", b"observing", "on_table", b"on_table", "on_table_seat", b"on_table_seat", "proof", b"proof", "redeals", b"redeals", "seats", b"seats", "seq", b"seq", "table_id", b"table_id", "terms", b"terms", "trick", b"trick", "you", b"you"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__base_setter: _TypeAlias = _typing.Literal["base_setter"]  # noqa: Y015
     _WhichOneofArgType__base_setter: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter"]  # noqa: Y015
