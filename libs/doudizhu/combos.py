@@ -8,10 +8,10 @@ from typing import Final
 
 from doudizhu.cards import DECK, RANKS, format_cards
 from doudizhu.combo import FOURS, TYPES, Combo, is_bomb, strength
-from doudizhu.packed import Packed, pack_cards
+from doudizhu.packed import pack_cards
 from doudizhu.refusal import Ambiguous, Illegal, Malformed, Reason
 from doudizhu.rulebook import RuleBook
-from doudizhu.table import Readings, table_of
+from doudizhu.table import Readings, classify
 
 __all__ = [
     "FOURS",
@@ -28,11 +28,6 @@ __all__ = [
 ]
 
 _DECK: Final = frozenset(DECK)
-
-
-def classify(book: RuleBook, packed: Packed) -> Readings:
-    """Every reading of rank counts, without cards, in the default order of D-02; empty when they are no combo."""
-    return table_of(book).readings.get(packed, ())
 
 
 def readings(book: RuleBook, cards: Iterable[int]) -> Readings:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from doudizhu.combo import FOURS, Combo, strength
-from doudizhu.packed import (
-    CARD_BITS,
-    RANK_BITS,
-    ROCKET,
-    Packed,
-    all_four,
-    at_least_one,
-    at_least_three,
-    at_least_two,
-    bits,
-)
+from doudizhu.packed import CARD_BITS, RANK_BITS, ROCKET, Packed, all_four, bits, masks, pairs, quads, trios
 from doudizhu.rulebook import RuleBook
-from doudizhu.shapes import Chain, four_kickers, pair_wings, wings
-from doudizhu.table import Table, table_of
+from doudizhu.shapes import Chain, airplanes_pairs, airplanes_singles
+from doudizhu.table import Held, Table, table_of
 
 
 def moves(book: RuleBook, hand: Packed, over: Combo | None = None) -> list[Packed]:
@@ -44,87 +34,81 @@ def cards_of(move: Packed, hand: Iterable[int]) -> tuple[int, ...]:
 
 def lead_moves(table: Table, hand: Packed) -> list[Packed]:
     """Every combo of a hand, each once."""
-    ones, twos, threes, fours = at_least_one(hand), at_least_two(hand), at_least_three(hand), all_four(hand)
-    found = [*bits(ones), *[2 * bit for bit in bits(twos)]]
-    found += [chain.packed for chain in table.straights(ones, twos)]
-    found += [chain.packed for chain in table.pair_straights(twos)]
+    ones, twos, threes, fours = masks(hand)
+    found = [*bits(ones), *pairs(twos), *trios(threes), *quads(fours)]
+    if hand & ROCKET == ROCKET:
+        found.append(ROCKET)
+    found += table.straights(ones + (twos & table.second_ace)).moves
+    found += table.pair_straights(twos).moves
     if threes:
-        for bit in bits(threes):
-            found += _trio_with(bit, ones, twos)
-    found += _bombs_and_rocket(hand)
-    for bit in bits(fours):
-        for type_id in FOURS:
-            found += [4 * bit + kickers for kickers in four_kickers(table.rules, type_id, hand, bit)]
-    straights = table.trio_straights(threes)
-    if not straights:
-        return found
-    # Only combos with a trio straight can have several readings, and so come up twice.
-    found += [chain.packed for chain in straights]
-    for body in straights:
-        found += [body.packed + kickers for kickers in wings(table.rules, hand, body)]
-        found += [body.packed + kickers for kickers in pair_wings(table.rules, hand, body)]
-    return list(dict.fromkeys(found))
+        found += [
+            three + kicker
+            for trio, three in zip(bits(threes), trios(threes), strict=True)
+            for kicker in bits(ones ^ trio) + pairs(twos ^ trio)
+        ]
+    for four in quads(fours):
+        for with_kickers in table.four_kickers.values():
+            found += with_kickers(table.rules, four, hand - four)
+    bodies = table.trio_straights(threes).chains
+    for body in bodies:
+        found.append(body.packed)
+        found += airplanes_singles(table.rules, hand, body)
+        found += airplanes_pairs(table.rules, hand, body)
+    # Only with several bodies, or with a quad as kickers of another, can the same cards come up twice.
+    return _distinct(found) if len(bodies) > 1 or table.rules.quad_as_two_pairs else found
 
 
 def follow_moves(table: Table, hand: Packed, over: Combo) -> list[Packed]:
     """Every combo of a hand that beats another, each once."""
     if over.type == "rocket":
         return []
-    higher = RANK_BITS[over.rank]
+    above = -RANK_BITS[over.rank] << 1  # a mask of all higher ranks
+    fours = all_four(hand)
     if over.type == "bomb":
-        return [move for move in _bombs_and_rocket(hand) if move > 4 * higher or move == ROCKET]
-    return list(dict.fromkeys(_same_type(table, hand, over) + _bombs_and_rocket(hand)))
-
-
-def _same_type(table: Table, hand: Packed, over: Combo) -> list[Packed]:
-    ones, twos, threes = at_least_one(hand), at_least_two(hand), at_least_three(hand)
-    above = ~(2 * RANK_BITS[over.rank] - 1)  # the ranks that are higher, where 2 is the highest but for the jokers
-    match over.type:
-        case "single":
-            return list(bits(ones & above))
-        case "pair":
-            return [2 * bit for bit in bits(twos & above)]
-        case "trio":
-            return [3 * bit for bit in bits(threes & above)]
-        case "trio_single":
-            return [3 * trio + bit for trio in bits(threes & above) for bit in bits(ones & ~trio)]
-        case "trio_pair":
-            return [3 * trio + 2 * bit for trio in bits(threes & above) for bit in bits(twos & ~trio)]
-        case "straight":
-            return [chain.packed for chain in _longer(table.straights(ones, twos), over)]
-        case "pair_straight":
-            return [chain.packed for chain in _longer(table.pair_straights(twos), over)]
-        case "trio_straight":
-            return [chain.packed for chain in _longer(table.trio_straights(threes), over)]
-        case "airplane_singles":
-            bodies = _longer(table.trio_straights(threes), over)
-            return [body.packed + kickers for body in bodies for kickers in wings(table.rules, hand, body)]
-        case "airplane_pairs":
-            bodies = _longer(table.trio_straights(threes), over)
-            return [body.packed + kickers for body in bodies for kickers in pair_wings(table.rules, hand, body)]
-    assert over.type in FOURS, over.type
-    types = FOURS if table.rules.fours_compare_across else (over.type,)
-    return [
-        4 * four + kickers
-        for four in bits(all_four(hand) & above)
-        for type_id in types
-        for kickers in four_kickers(table.rules, type_id, hand, four)
-    ]
-
-
-def _longer(held: tuple[Chain, ...], over: Combo) -> list[Chain]:
-    least = strength(over)
-    return [chain for chain in held if chain.body == over.body and chain.strength > least]
-
-
-def _trio_with(trio: Packed, ones: Packed, twos: Packed) -> list[Packed]:
-    three = 3 * trio
-    singles = [three + bit for bit in bits(ones & ~trio)]
-    return [three, *singles, *[three + 2 * bit for bit in bits(twos & ~trio)]]
-
-
-def _bombs_and_rocket(hand: Packed) -> list[Packed]:
-    found = [4 * bit for bit in bits(all_four(hand))]
+        found = list(quads(fours & above))
+    else:
+        found = [*_same_type(table, hand, over, above), *quads(fours)]
     if hand & ROCKET == ROCKET:
         found.append(ROCKET)
     return found
+
+
+def _same_type(table: Table, hand: Packed, over: Combo, above: Packed) -> Sequence[Packed]:
+    ones, twos, threes, fours = masks(hand)
+    match over.type:
+        case "single":
+            return bits(ones & above)
+        case "pair":
+            return pairs(twos & above)
+        case "trio":
+            return trios(threes & above)
+        case "trio_single":
+            return [3 * trio + kicker for trio in bits(threes & above) for kicker in bits(ones ^ trio)]
+        case "trio_pair":
+            return [3 * trio + kicker for trio in bits(threes & above) for kicker in pairs(twos ^ trio)]
+        case "straight":
+            return [chain.packed for chain in _higher(table.straights(ones + (twos & table.second_ace)), over)]
+        case "pair_straight":
+            return [chain.packed for chain in _higher(table.pair_straights(twos), over)]
+        case "trio_straight":
+            return [body.packed for body in _higher(table.trio_straights(threes), over)]
+        case "airplane_singles":
+            bodies = _higher(table.trio_straights(threes), over)
+            return _distinct([move for body in bodies for move in airplanes_singles(table.rules, hand, body)])
+        case "airplane_pairs":
+            bodies = _higher(table.trio_straights(threes), over)
+            return _distinct([move for body in bodies for move in airplanes_pairs(table.rules, hand, body)])
+    assert over.type in FOURS, over.type
+    across = table.rules.fours_compare_across
+    kinds = [kickers for type_id, kickers in table.four_kickers.items() if across or type_id == over.type]
+    higher = quads(fours & above)
+    return _distinct([move for four in higher for kind in kinds for move in kind(table.rules, four, hand - four)])
+
+
+def _higher(held: Held, over: Combo) -> list[Chain]:
+    least = strength(over)
+    return [chain for chain in held.chains if chain.body == over.body and chain.strength > least]
+
+
+def _distinct(found: list[Packed]) -> list[Packed]:
+    return list(dict.fromkeys(found))

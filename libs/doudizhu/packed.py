@@ -20,19 +20,36 @@ CARD_BITS: Final[tuple[Packed, ...]] = tuple(RANK_BITS[rank_of(card)] for card i
 ROCKET: Final[Packed] = RANK_BITS[13] | RANK_BITS[14]
 FULL_DECK: Final[Packed] = sum(CARD_BITS)
 
-_card_bit: Final = CARD_BITS.__getitem__
-_rank_bit: Final = RANK_BITS.__getitem__
-_bits_of_mask: dict[Packed, tuple[Packed, ...]] = {}  # at most 2^15 masks
+
+class _Sets(dict[Packed, tuple[Packed, ...]]):
+    """For a mask (at most 2^15 of them), the multisets that have `count` cards of one of its ranks, weakest first."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._count = count
+
+    def __missing__(self, mask: Packed) -> tuple[Packed, ...]:
+        found = self[mask] = tuple(self._count * bit for bit in RANK_BITS if mask & bit)
+        return found
+
+
+bits: Final = _Sets(1).__getitem__  # the ranks of a mask as multisets of one card each, weakest first
+pairs: Final = _Sets(2).__getitem__
+trios: Final = _Sets(3).__getitem__
+quads: Final = _Sets(4).__getitem__
 
 
 def pack_cards(cards: Iterable[int]) -> Packed:
     """The rank counts of cards 0..53."""
-    return sum(map(_card_bit, cards))
+    packed = 0
+    for card in cards:  # for the few cards of a combo a loop is faster than sum and map
+        packed += CARD_BITS[card]
+    return packed
 
 
 def pack_ranks(ranks: Iterable[int]) -> Packed:
     """The rank counts of rank indices 0..14, of which none may come more than seven times."""
-    return sum(map(_rank_bit, ranks))
+    return sum(RANK_BITS[rank] for rank in ranks)
 
 
 def unpack(packed: Packed) -> tuple[int, ...]:
@@ -45,29 +62,13 @@ def fits(packed: Packed, within: Packed) -> bool:
     return ((within | _GUARDS) - packed) & _GUARDS == _GUARDS
 
 
-def at_least_one(packed: Packed) -> Packed:
-    """The mask of ranks with one card or more."""
-    return (packed | packed >> 1 | packed >> 2) & ONES
-
-
-def at_least_two(packed: Packed) -> Packed:
-    """The mask of ranks with two cards or more."""
-    return (packed >> 1 | packed >> 2) & ONES
-
-
-def at_least_three(packed: Packed) -> Packed:
-    """The mask of ranks with three cards or more."""
-    return (packed & packed >> 1 | packed >> 2) & ONES
+def masks(packed: Packed) -> tuple[Packed, Packed, Packed, Packed]:
+    """The masks of ranks with at least one, at least two, at least three and all four cards."""
+    half, quarter = packed >> 1, packed >> 2
+    two = half | quarter
+    return (packed | two) & ONES, two & ONES, (packed & half | quarter) & ONES, quarter & ONES
 
 
 def all_four(packed: Packed) -> Packed:
     """The mask of ranks with all four cards."""
     return packed >> 2 & ONES
-
-
-def bits(mask: Packed) -> tuple[Packed, ...]:
-    """The ranks of a mask as multisets of one card each, weakest first."""
-    found = _bits_of_mask.get(mask)
-    if found is None:
-        found = _bits_of_mask[mask] = tuple(bit for bit in RANK_BITS if mask & bit)
-    return found

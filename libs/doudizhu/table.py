@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
 from doudizhu.cards import ACE
-from doudizhu.combo import FOURS, TYPES, Combo, strength
+from doudizhu.combo import TYPES, Combo, strength
 from doudizhu.packed import FULL_DECK, RANK_BITS, ROCKET, Packed, fits
 from doudizhu.rulebook import RuleBook
-from doudizhu.shapes import MAX_CARDS, Chain, ComboRules, chains, combo_rules, four_kickers, pair_wings, wings
+from doudizhu.shapes import (
+    FOUR_KICKERS,
+    MAX_CARDS,
+    Chain,
+    ComboRules,
+    airplanes_pairs,
+    airplanes_singles,
+    chains,
+    combo_rules,
+)
 
 _TYPE_ORDER: Final = {type_id: order for order, type_id in enumerate(TYPES)}
 _CHAIN_TYPES: Final = {1: "straight", 2: "pair_straight", 3: "trio_straight"}
@@ -24,45 +32,67 @@ def default_order(combo: Combo) -> tuple[int, int, int]:
     return _TYPE_ORDER[combo.type], -combo.body, -strength(combo)
 
 
+class Held(NamedTuple):
+    """The chains of one width that a hand holds."""
+
+    chains: tuple[Chain, ...]
+    moves: tuple[Packed, ...]
+
+
+class _ChainsByMask(dict[Packed, Held]):
+    """For the ranks that a hand has enough cards of (a mask, at most 2^14 of them), the chains it holds."""
+
+    def __init__(self, width: int, every: tuple[Chain, ...]) -> None:
+        super().__init__()
+        self._width = width
+        self._every = every
+
+    def __missing__(self, available: Packed) -> Held:
+        chains = tuple(chain for chain in self._every if fits(chain.packed // self._width, available))
+        held = self[available] = Held(chains, tuple(chain.packed for chain in chains))
+        return held
+
+
+class _AllReadings(dict[Packed, Readings]):
+    """Every combo of the deck with its readings in the order of D-02, filled at the first look; () for all else."""
+
+    def __init__(self, enumerate_all: Callable[[], Iterator[tuple[Packed, Combo]]]) -> None:
+        super().__init__()
+        self._enumerate_all = enumerate_all
+
+    def __missing__(self, packed: Packed) -> Readings:
+        self.fill()
+        return self.get(packed, ())
+
+    def fill(self) -> None:
+        if self:
+            return
+        for packed, combo in self._enumerate_all():
+            self[packed] = (*self.get(packed, ()), combo)
+        for packed, several in self.items():
+            if len(several) > 1:
+                self[packed] = tuple(sorted(several, key=default_order))
+
+
 class Table:
     """What a set of combo rules allows. Immutable but for its caches, which are bounded by what 54 cards allow."""
 
     def __init__(self, rules: ComboRules) -> None:
         self.rules: Final = rules
+        self.readings: Final = _AllReadings(self._enumerate)
+        self.books: Final[list[RuleBook]] = []  # that have these rules
+        self.four_kickers: Final = {
+            type_id: kickers
+            for type_id, kickers in FOUR_KICKERS.items()
+            if type_id.removeprefix("four_") in rules.four_kickers
+        }
         self.chains: Final = {width: chains(rules.ace_low_chains, width) for width in _CHAIN_TYPES}
-        # A straight may hold two aces, one at each end; a mask shows one, so theirs is counted apart.
-        self._second_ace: Final = RANK_BITS[ACE] if rules.ace_low_chains else 0
-        self._held: dict[int, dict[Packed, tuple[Chain, ...]]] = {width: {} for width in _CHAIN_TYPES}
-
-    @cached_property
-    def readings(self) -> dict[Packed, Readings]:
-        """Every reading of every multiset that is a combo, in the order of D-02; they carry no cards."""
-        found: dict[Packed, Readings] = {}
-        for packed, combo in self._enumerate():
-            found[packed] = (*found.get(packed, ()), combo)
-        for packed, several in found.items():
-            if len(several) > 1:
-                found[packed] = tuple(sorted(several, key=default_order))
-        return found
-
-    def straights(self, ones: Packed, twos: Packed) -> tuple[Chain, ...]:
-        """The straights of a hand, by its masks of ranks with at least one and at least two cards."""
-        return self._chains_in(1, ones + (twos & self._second_ace))
-
-    def pair_straights(self, twos: Packed) -> tuple[Chain, ...]:
-        """The pair straights of a hand, by its mask of ranks with at least two cards."""
-        return self._chains_in(2, twos)
-
-    def trio_straights(self, threes: Packed) -> tuple[Chain, ...]:
-        """The trio straights of a hand, by its mask of ranks with at least three cards."""
-        return self._chains_in(3, threes)
-
-    def _chains_in(self, width: int, available: Packed) -> tuple[Chain, ...]:
-        held = self._held[width].get(available)
-        if held is None:
-            held = tuple(chain for chain in self.chains[width] if fits(chain.packed // width, available))
-            self._held[width][available] = held
-        return held
+        # The chains of a hand by its mask of ranks with at least one, two, three cards.
+        self.straights: Final = _ChainsByMask(1, self.chains[1]).__getitem__
+        self.pair_straights: Final = _ChainsByMask(2, self.chains[2]).__getitem__
+        self.trio_straights: Final = _ChainsByMask(3, self.chains[3]).__getitem__
+        # A straight may hold two aces, one at each end; a mask shows one, so the second is added to it.
+        self.second_ace: Final = RANK_BITS[ACE] if rules.ace_low_chains else 0
 
     def _enumerate(self) -> Iterator[tuple[Packed, Combo]]:
         yield ROCKET, Combo("rocket", 14, 1)
@@ -86,43 +116,46 @@ class Table:
                 yield 3 * bit + kicker, trio_single
                 if other in _SUITED:
                     yield 3 * bit + 2 * kicker, trio_pair
-        for type_id in FOURS:
+        for type_id, with_kickers in self.four_kickers.items():
             four = Combo(type_id, rank, 1)
-            for kickers in four_kickers(self.rules, type_id, FULL_DECK, bit):
-                yield 4 * bit + kickers, four
+            for packed in with_kickers(self.rules, 4 * bit, FULL_DECK - 4 * bit):
+                yield packed, four
 
     def _airplanes(self, body: Chain) -> Iterator[tuple[Packed, Combo]]:
         if 4 * body.body <= MAX_CARDS:
             airplane = Combo("airplane_singles", body.rank, body.body)
-            for kickers in wings(self.rules, FULL_DECK, body):
-                yield body.packed + kickers, airplane
+            for packed in airplanes_singles(self.rules, FULL_DECK, body):
+                yield packed, airplane
         if 5 * body.body <= MAX_CARDS:
             airplane = Combo("airplane_pairs", body.rank, body.body)
-            for kickers in pair_wings(self.rules, FULL_DECK, body):
-                yield body.packed + kickers, airplane
+            for packed in airplanes_pairs(self.rules, FULL_DECK, body):
+                yield packed, airplane
 
 
 _MAX_BOOKS: Final = 64
-_tables: dict[ComboRules, Table] = {}
-_by_identity: dict[int, tuple[RuleBook, Table]] = {}
+_tables: Final[dict[ComboRules, Table]] = {}
+_by_identity: Final[dict[int, Table]] = {}
 
 
 def table_of(book: RuleBook) -> Table:
     """The table of a book, built at its first use and shared by all books with the same combo rules."""
-    # Looked up by identity, because hashing a book costs more than reading a combo; the entry keeps the book alive,
-    # so that its id belongs to nobody else.
-    entry = _by_identity.get(id(book))
-    if entry is None:
-        entry = _remember(book)
-    return entry[1]
+    # Looked up by identity, because hashing a book costs more than reading a combo. The table keeps its books alive,
+    # so that an id here belongs to no other.
+    return _by_identity.get(id(book)) or _remember(book)
 
 
-def _remember(book: RuleBook) -> tuple[RuleBook, Table]:
+def classify(book: RuleBook, packed: Packed) -> Readings:
+    """Every reading of rank counts, in the default order of D-02; empty when they are no combo. They carry no cards."""
+    table = _by_identity.get(id(book)) or _remember(book)
+    return table.readings[packed]
+
+
+def _remember(book: RuleBook) -> Table:
     if len(_by_identity) >= _MAX_BOOKS:
         _by_identity.clear()
         _tables.clear()
     rules = combo_rules(book)
-    if rules not in _tables:
-        _tables[rules] = Table(rules)
-    entry = _by_identity[id(book)] = (book, _tables[rules])
-    return entry
+    table = _tables.get(rules) or Table(rules)
+    table.books.append(book)
+    _tables[rules] = _by_identity[id(book)] = table
+    return table
