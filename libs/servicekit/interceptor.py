@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias, cast
@@ -75,10 +76,8 @@ class Guard(grpc.aio.ServerInterceptor):
 
             return grpc.unary_unary_rpc_method_handler(unary, *codec)
 
-        def stream(request: Any, context: Any) -> AsyncIterator[Any]:
-            inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
-            return _stream(inner, request, context, method)
-
+        inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
+        stream = functools.partial(_stream, inner, method=method)  # grpc must see an async generator function
         make = (
             grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
         )
