@@ -26,7 +26,7 @@ class ScriptedTable(table_pb2_grpc.TableServiceServicer):
         self._scripts = list(scripts)
         self.firsts: list[PlayRequest] = []
 
-    async def Play(self, request_iterator: Any, context: Any) -> AsyncIterator[PlayResponse]:  # type: ignore[override]
+    async def Play(self, request_iterator: Any, context: Any) -> AsyncIterator[PlayResponse]:
         requests = aiter(request_iterator)
         self.firsts.append(await anext(requests))
         async for frame in self._scripts.pop(0)(requests, context):
@@ -72,6 +72,16 @@ class ScriptedLobby(lobby_pb2_grpc.LobbyServiceServicer):
         if self.on_list_rooms is not None:
             await self.on_list_rooms(token, context)
         return lobby_pb2.ListRoomsResponse(rooms=[lobby_pb2.Room(room_id="rob-beginner")])
+
+
+def scripted_table(*scripts: Script) -> ScriptedTable:
+    """The methods that no test calls stay unimplemented."""
+    return ScriptedTable(*scripts)  # type: ignore[abstract]
+
+
+def scripted_lobby() -> ScriptedLobby:
+    """The methods that no test calls stay unimplemented."""
+    return ScriptedLobby()  # type: ignore[abstract]
 
 
 @contextlib.asynccontextmanager

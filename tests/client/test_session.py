@@ -1,4 +1,4 @@
-"""Sessions: tokens are renewed before they end or once they are refused, and calls are tried again in passing trouble."""
+"""Sessions: tokens are renewed before they end or once they are refused; calls are tried again in passing trouble."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ddzclient.client import Gateway
 from ddzclient.errors import ServerFault, Unreachable
 from ddzclient.session import Session
 from doudizhu.refusal import Refusal
-from tests.client.scripted import ScriptedLobby, serve
+from tests.client.scripted import ScriptedLobby, scripted_lobby, serve
 
 KEY = "a-device-key-0001"
 
@@ -26,7 +26,7 @@ async def session_at(lobby: ScriptedLobby, timeout_s: float = 10.0) -> AsyncIter
 
 
 async def test_a_call_carries_the_token() -> None:
-    lobby = ScriptedLobby()
+    lobby = scripted_lobby()
     async with session_at(lobby) as session:
         assert [room.room_id for room in await session.rooms()] == ["rob-beginner"]
         assert session.player_id == "p1"
@@ -34,7 +34,7 @@ async def test_a_call_carries_the_token() -> None:
 
 
 async def test_a_token_about_to_end_is_renewed_once_however_many_ask() -> None:
-    lobby = ScriptedLobby()
+    lobby = scripted_lobby()
     lobby.expires_at_ms = 0
     async with session_at(lobby) as session:
         lobby.expires_at_ms = 2**53
@@ -44,7 +44,7 @@ async def test_a_token_about_to_end_is_renewed_once_however_many_ask() -> None:
 
 
 async def test_a_refresh_token_that_is_used_up_means_logging_in_again() -> None:
-    lobby = ScriptedLobby()
+    lobby = scripted_lobby()
     lobby.refuse_refresh = True
     async with session_at(lobby) as session:
         await session.renew()
@@ -53,7 +53,7 @@ async def test_a_refresh_token_that_is_used_up_means_logging_in_again() -> None:
 
 
 async def test_a_refused_token_is_renewed_and_the_call_repeated() -> None:
-    lobby = ScriptedLobby()
+    lobby = scripted_lobby()
 
     async def expired(token: str, context: Any) -> None:
         if token == "token-1":
@@ -66,7 +66,7 @@ async def test_a_refused_token_is_renewed_and_the_call_repeated() -> None:
 
 
 async def test_a_token_that_is_refused_for_good_is_a_refusal() -> None:
-    lobby = ScriptedLobby()
+    lobby = scripted_lobby()
 
     async def banned(token: str, context: Any) -> None:
         await context.abort(grpc.StatusCode.UNAUTHENTICATED, "no")
@@ -80,7 +80,7 @@ async def test_a_token_that_is_refused_for_good_is_a_refusal() -> None:
 
 
 async def test_passing_trouble_is_waited_out() -> None:
-    lobby = ScriptedLobby()
+    lobby = scripted_lobby()
     statuses = [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, None]
 
     async def trouble(token: str, context: Any) -> None:
@@ -94,7 +94,7 @@ async def test_passing_trouble_is_waited_out() -> None:
 
 
 async def test_a_refusal_keeps_reason_field_and_data() -> None:
-    lobby = ScriptedLobby()
+    lobby = scripted_lobby()
 
     async def refuse(token: str, context: Any) -> None:
         raise Refusal("BELOW_MINIMUM", "you need 200 chips", field="room_id", minimum_chips=200)
@@ -108,7 +108,7 @@ async def test_a_refusal_keeps_reason_field_and_data() -> None:
 
 
 async def test_a_fault_of_the_servers_is_no_refusal_and_is_not_repeated() -> None:
-    lobby = ScriptedLobby()
+    lobby = scripted_lobby()
 
     async def fail(token: str, context: Any) -> None:
         await context.abort(grpc.StatusCode.INTERNAL, "recorded")
@@ -121,7 +121,7 @@ async def test_a_fault_of_the_servers_is_no_refusal_and_is_not_repeated() -> Non
 
 
 async def test_nobody_there_is_unreachable_after_the_time_allowed() -> None:
-    async with serve(lobby=ScriptedLobby()) as address:
+    async with serve(lobby=scripted_lobby()) as address:
         pass
     async with Gateway(address, timeout_s=0.3) as gateway:
         with pytest.raises(Unreachable):
@@ -129,7 +129,7 @@ async def test_nobody_there_is_unreachable_after_the_time_allowed() -> None:
 
 
 async def test_a_device_key_that_is_too_short_is_refused() -> None:
-    async with serve(lobby=ScriptedLobby()) as address, Gateway(address) as gateway:
+    async with serve(lobby=scripted_lobby()) as address, Gateway(address) as gateway:
         with pytest.raises(Refusal) as refusal:
             await Session.guest(gateway, "short")
         assert refusal.value.reason == "INVALID"

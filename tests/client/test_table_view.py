@@ -27,6 +27,7 @@ from tests.client.scripted import (
     heartbeat,
     ready,
     refused,
+    scripted_table,
     serve,
     snapshot,
 )
@@ -50,7 +51,7 @@ class Renewals:
 async def viewing(
     *scripts: Script, silence_s: float = 30.0, renewals: Renewals | None = None
 ) -> AsyncIterator[tuple[TableView, ScriptedTable]]:
-    servicer = ScriptedTable(*scripts)
+    servicer = scripted_table(*scripts)
     async with serve(table=servicer) as address, Gateway(address) as gateway:
         view = TableView(gateway.table, "t1", "p1", _metadata, renewals or Renewals(), silence_s=silence_s)
         async with asyncio.timeout(10), view:
@@ -222,7 +223,7 @@ async def test_a_last_goodbye_ends_everything_that_waits() -> None:
 async def test_a_table_that_refuses_the_player_cannot_be_entered() -> None:
     async def script(requests: Requests, context: Any) -> AsyncIterator[PlayResponse]:
         raise Refusal("NOT_FOUND", "there is no such table", field="table_id")
-        yield
+        yield snapshot()
 
     with pytest.raises(Refusal, match="no such table"):
         async with viewing(script):
@@ -232,7 +233,7 @@ async def test_a_table_that_refuses_the_player_cannot_be_entered() -> None:
 async def test_a_token_that_is_refused_is_renewed() -> None:
     async def first(requests: Requests, context: Any) -> AsyncIterator[PlayResponse]:
         await context.abort(grpc.StatusCode.UNAUTHENTICATED, "Jwt is expired")
-        yield
+        yield snapshot()
 
     renewals = Renewals()
     async with viewing(first, frames(snapshot(3)), renewals=renewals) as (view, _):
