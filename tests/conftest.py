@@ -34,12 +34,12 @@ def postgres(leash: Leash, scratch: Path) -> Iterator[servers.Postgres]:
 @pytest.fixture(scope="session")
 def valkey(leash: Leash, scratch: Path) -> Iterator[str]:
     """The URL of a Valkey."""
-    with servers.valkey(leash, scratch / "valkey", ports.free(1)[0]) as url:
-        yield url
+    with servers.valkey(leash, scratch / "valkey", ports.free(1)[0]) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="session")
 def nats(leash: Leash, scratch: Path) -> Iterator[str]:
     """The URL of a NATS with JetStream."""
-    with servers.nats(leash, scratch / "nats", ports.free(1)[0]) as url:
-        yield url
+    with servers.nats(leash, scratch / "nats", ports.free(1)[0]) as server:
+        yield server.url

