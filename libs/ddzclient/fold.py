@@ -60,7 +60,7 @@ def _clear_hand(state: Snapshot) -> None:
         state.ClearField(name)
     state.on_table_seat = 0
     for seat in state.seats:
-        for field in ("cards", "choice", "rob_choice", "shown", "ready"):
+        for field in ("cards", "choice", "rob_choice", "shown"):
             seat.ClearField(field)
 
 
@@ -91,6 +91,8 @@ def _seat_taken(state: Snapshot, event: events_pb2.SeatTaken) -> None:
 
 def _seat_left(state: Snapshot, event: events_pb2.SeatLeft) -> None:
     state.seats[event.seat].CopyFrom(events_pb2.SeatView(seat=event.seat))
+    if state.HasField("base_setter") and state.base_setter == event.seat:
+        state.ClearField("base_setter")
 
 
 def _base_asked(state: Snapshot, event: events_pb2.BaseAsked) -> None:
@@ -100,7 +102,8 @@ def _base_asked(state: Snapshot, event: events_pb2.BaseAsked) -> None:
 def _base_set(state: Snapshot, event: events_pb2.BaseSet) -> None:
     state.base_setter = event.seat
     state.base_chips = event.base_chips
-    state.seats[event.seat].agreed = True
+    for seat in state.seats:
+        seat.agreed = seat.seat == event.seat
 
 
 def _base_answered(state: Snapshot, event: events_pb2.BaseAnswered) -> None:

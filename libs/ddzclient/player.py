@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from typing import Final
@@ -11,6 +12,7 @@ from ddz.table.v1 import events_pb2
 from ddz.table.v1.events_pb2 import HandSettled, Snapshot
 from ddz.table.v1.table_pb2 import AnswerBase, GiveSeed, Leave, Ready, SetBase, Trustee
 from ddzclient import bot
+from ddzclient.errors import TableGone
 from ddzclient.policy import Policy, hand_of, in_hand, to_wire
 from ddzclient.session import Session
 from ddzclient.table import Action, TableView
@@ -19,6 +21,8 @@ from doudizhu.refusal import Refusal
 
 # The state that the bot acted on was no longer the table's: a clock was faster, and the news is on its way.
 _STALE: Final = {"NOT_YOUR_TURN", "WRONG_PHASE", "HAND_OVER", "INVALID_PASS", "DOES_NOT_BEAT", "SHOW_NOT_ALLOWED"}
+# Others have left first, and a table of matched players does not outlive them.
+_ALREADY_GONE: Final = {"TABLE_CLOSED", "NOT_A_PLAYER"}
 
 
 class Player:
@@ -41,7 +45,7 @@ class Player:
                 return AnswerBase(agree=True)
             case events_pb2.PHASE_READY if not seat.ready:
                 return Ready(ready=True)
-            case events_pb2.PHASE_SEED if self._seeded != state.proof.deal_id:
+            case events_pb2.PHASE_SEED if state.proof.deal_id not in ("", self._seeded):
                 return GiveSeed(seed=hashlib.sha256(f"{self._seed}.{state.proof.deal_id}".encode()).digest())
         return self._choose(state) if in_hand(state) else None
 
@@ -58,33 +62,38 @@ class Player:
     async def play(
         self, table: TableView, hands: int, settled: Callable[[HandSettled], None] = lambda _: None
     ) -> list[str]:
-        """Plays until `hands` hands have been settled, then leaves in the countdown, freely; returns their ids.
+        """Plays until `hands` hands have been settled and leaves, freely, before the next one; returns their ids.
 
-        Void hands do not count. `settled` is told of each. Ends early when the seat is lost (below the minimum).
-        Raises what `TableView.act` raises, but for refusals that only say that the table was faster.
+        Void hands do not count. `settled` is told of each. Ends early when the seat is lost (below the minimum, say)
+        or the table is closed. Raises what `TableView.act` raises, but for refusals that only say that the table was faster.
         """
         done: list[str] = []
+        known = (table.state.epoch, -1)
         last = table.state.last_result.hand_id
-
-        def wanted(state: Snapshot) -> bool:
-            return _lost(state) or state.last_result.hand_id != last or self.answer(state) is not None
-
-        while len(done) < hands:
-            state = await table.until(wanted)
-            if state.last_result.hand_id != last:
-                last = state.last_result.hand_id
-                done.append(last)
-                settled(state.last_result)
-            elif _lost(state):
-                return done
-            else:
-                await self._act(table, state)
-        await table.act(Leave())
+        leaving = False
+        with contextlib.suppress(TableGone):
+            while len(done) < hands:
+                state = await table.until(lambda newer: (newer.epoch, newer.seq) != known)
+                known = (state.epoch, state.seq)
+                if state.last_result.hand_id != last:
+                    last = state.last_result.hand_id
+                    done.append(last)
+                    settled(state.last_result)
+                elif state.you < 0 or state.observing:
+                    return done
+                elif len(done) == hands - 1 and not leaving and _won(state):
+                    leaving = True  # the hand is over: he goes, freely, as soon as it is settled
+                    await _leave(table)
+                else:
+                    await self._act(table, state)
+            if not leaving:
+                await _leave(table)
         return done
 
     async def _act(self, table: TableView, state: Snapshot) -> None:
-        action, seq = self.answer(state), state.seq
-        assert action is not None
+        action = self.answer(state)
+        if action is None:
+            return
         if isinstance(action, GiveSeed):
             self._seeded = state.proof.deal_id
         try:
@@ -92,7 +101,14 @@ class Player:
         except Refusal as refusal:
             if refusal.reason not in _STALE:
                 raise
-            await table.until(lambda newer: newer.seq > seq)
+
+
+async def _leave(table: TableView) -> None:
+    try:
+        await table.act(Leave())
+    except Refusal as refusal:
+        if refusal.reason not in _ALREADY_GONE:
+            raise
 
 
 async def find_table(session: Session, room_id: str) -> str:
@@ -107,5 +123,6 @@ async def play_room(session: Session, room_id: str, player: Player, hands: int) 
         return await player.play(table, hands)
 
 
-def _lost(state: Snapshot) -> bool:
-    return state.you < 0 or state.observing
+def _won(state: Snapshot) -> bool:
+    """Whether somebody has put down his last card and the ledger has not answered yet."""
+    return state.clock.phase == events_pb2.PHASE_SETTLING and any(not seat.cards.count for seat in state.seats)
