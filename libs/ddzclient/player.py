@@ -65,15 +65,16 @@ class Player:
         """Plays until `hands` hands have been settled and leaves, freely, before the next one; returns their ids.
 
         Void hands do not count. `settled` is told of each. Ends early when the seat is lost (below the minimum, say)
-        or the table is closed. Raises what `TableView.act` raises, but for refusals that only say that the table was faster.
+        or the table is closed. Raises what `TableView.act` raises, but for refusals that say that the table was
+        faster.
         """
         done: list[str] = []
-        known = (table.state.epoch, -1)
+        known = (0, 0)
         last = table.state.last_result.hand_id
         leaving = False
         with contextlib.suppress(TableGone):
             while len(done) < hands:
-                state = await table.until(lambda newer: (newer.epoch, newer.seq) != known)
+                state = await table.newer(known)
                 known = (state.epoch, state.seq)
                 if state.last_result.hand_id != last:
                     last = state.last_result.hand_id

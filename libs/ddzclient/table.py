@@ -120,6 +120,10 @@ class TableView:
                 raise self._end
             await self._changed.wait()
 
+    async def newer(self, known: tuple[int, int]) -> Snapshot:
+        """Waits for a state with another (epoch, seq) than the one known; returns it. Raises as `until`."""
+        return await self.until(lambda state: (state.epoch, state.seq) != known)
+
     async def updates(self) -> AsyncIterator[Update]:
         """Everything from now on: first a snapshot, then each event once and in order; a snapshot after a break
         that events cannot heal. Ends with the stream; `state` may be ahead of what has been yielded.
