@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 from doudizhu.cards import DECK, RANKS, format_cards
@@ -11,13 +10,14 @@ from doudizhu.combo import FOURS, TYPES, Combo, is_bomb, strength
 from doudizhu.packed import pack_cards
 from doudizhu.refusal import Ambiguous, Illegal, Malformed, Reason
 from doudizhu.rulebook import RuleBook
-from doudizhu.table import Readings, classify
+from doudizhu.table import Readings, all_readings, classify
 
 __all__ = [
     "FOURS",
     "TYPES",
     "Combo",
     "Readings",
+    "all_readings",
     "beats",
     "choose_follow",
     "choose_lead",
@@ -36,7 +36,8 @@ def readings(book: RuleBook, cards: Iterable[int]) -> Readings:
     Raises Malformed when something is no card, Illegal(DUPLICATE_CARD) when a card comes twice (section 3, Beats).
     """
     put_down = _checked(cards)
-    return tuple(replace(reading, cards=put_down) for reading in classify(book, pack_cards(put_down)))
+    found = classify(book, pack_cards(put_down))
+    return tuple([Combo(reading.type, reading.rank, reading.body, put_down) for reading in found])
 
 
 def beats(book: RuleBook, combo: Combo, over: Combo) -> bool:
@@ -88,7 +89,7 @@ def choose_follow(book: RuleBook, cards: Iterable[int], over: Combo) -> Combo:
 
 
 def _readings_or_refuse(book: RuleBook, cards: Iterable[int]) -> Readings:
-    put_down = _checked(cards)
+    put_down = tuple(cards)
     found = readings(book, put_down)
     if not found:
         raise Illegal(Reason.ILLEGAL_COMBO, f"{format_cards(put_down) or 'nothing'} is no combo", field="cards")

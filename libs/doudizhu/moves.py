@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from doudizhu.combo import FOURS, Combo, strength
-from doudizhu.packed import CARD_BITS, RANK_BITS, ROCKET, Packed, all_four, bits, masks, pairs, quads, trios
+from doudizhu.packed import CARD_BITS, RANK_BITS, ROCKET, Masks, Packed, bits, masks, pairs, quads, trios
 from doudizhu.rulebook import RuleBook
 from doudizhu.shapes import Chain, airplanes_pairs, airplanes_singles
 from doudizhu.table import Held, Table, table_of
@@ -62,19 +62,19 @@ def follow_moves(table: Table, hand: Packed, over: Combo) -> list[Packed]:
     """Every combo of a hand that beats another, each once."""
     if over.type == "rocket":
         return []
+    held = masks(hand)
     above = -RANK_BITS[over.rank] << 1  # a mask of all higher ranks
-    fours = all_four(hand)
     if over.type == "bomb":
-        found = list(quads(fours & above))
+        found = list(quads(held[3] & above))
     else:
-        found = [*_same_type(table, hand, over, above), *quads(fours)]
+        found = [*_same_type(table, hand, held, over, above), *quads(held[3])]
     if hand & ROCKET == ROCKET:
         found.append(ROCKET)
     return found
 
 
-def _same_type(table: Table, hand: Packed, over: Combo, above: Packed) -> Sequence[Packed]:
-    ones, twos, threes, fours = masks(hand)
+def _same_type(table: Table, hand: Packed, held: Masks, over: Combo, above: Packed) -> Sequence[Packed]:
+    ones, twos, threes, fours = held
     match over.type:
         case "single":
             return bits(ones & above)

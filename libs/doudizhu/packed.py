@@ -12,6 +12,7 @@ from typing import Final
 from doudizhu.cards import DECK, rank_of
 
 Packed = int
+Masks = tuple[Packed, Packed, Packed, Packed]  # ranks with at least one, two, three, and with four cards
 
 ONES: Final[Packed] = 0x111_1111_1111_1111
 _GUARDS: Final = ONES << 3
@@ -62,7 +63,7 @@ def fits(packed: Packed, within: Packed) -> bool:
     return ((within | _GUARDS) - packed) & _GUARDS == _GUARDS
 
 
-def masks(packed: Packed) -> tuple[Packed, Packed, Packed, Packed]:
+def masks(packed: Packed) -> Masks:
     """The masks of ranks with at least one, at least two, at least three and all four cards."""
     half, quarter = packed >> 1, packed >> 2
     two = half | quarter

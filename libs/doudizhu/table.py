@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from doudizhu.cards import ACE
@@ -53,33 +54,11 @@ class _ChainsByMask(dict[Packed, Held]):
         return held
 
 
-class _AllReadings(dict[Packed, Readings]):
-    """Every combo of the deck with its readings in the order of D-02, filled at the first look; () for all else."""
-
-    def __init__(self, enumerate_all: Callable[[], Iterator[tuple[Packed, Combo]]]) -> None:
-        super().__init__()
-        self._enumerate_all = enumerate_all
-
-    def __missing__(self, packed: Packed) -> Readings:
-        self.fill()
-        return self.get(packed, ())
-
-    def fill(self) -> None:
-        if self:
-            return
-        for packed, combo in self._enumerate_all():
-            self[packed] = (*self.get(packed, ()), combo)
-        for packed, several in self.items():
-            if len(several) > 1:
-                self[packed] = tuple(sorted(several, key=default_order))
-
-
 class Table:
     """What a set of combo rules allows. Immutable but for its caches, which are bounded by what 54 cards allow."""
 
     def __init__(self, rules: ComboRules) -> None:
         self.rules: Final = rules
-        self.readings: Final = _AllReadings(self._enumerate)
         self.books: Final[list[RuleBook]] = []  # that have these rules
         self.four_kickers: Final = {
             type_id: kickers
@@ -93,6 +72,17 @@ class Table:
         self.trio_straights: Final = _ChainsByMask(3, self.chains[3]).__getitem__
         # A straight may hold two aces, one at each end; a mask shows one, so the second is added to it.
         self.second_ace: Final = RANK_BITS[ACE] if rules.ace_low_chains else 0
+
+    @cached_property
+    def readings(self) -> dict[Packed, Readings]:
+        """Every combo of the deck with its readings, which carry no cards, in the order of D-02."""
+        found: dict[Packed, Readings] = {}
+        for packed, combo in self._enumerate():
+            found[packed] = (*found.get(packed, ()), combo)
+        for packed, several in found.items():
+            if len(several) > 1:
+                found[packed] = tuple(sorted(several, key=default_order))
+        return found
 
     def _enumerate(self) -> Iterator[tuple[Packed, Combo]]:
         yield ROCKET, Combo("rocket", 14, 1)
@@ -132,30 +122,40 @@ class Table:
                 yield packed, airplane
 
 
-_MAX_BOOKS: Final = 64
+_MAX_BOOKS: Final = 32
 _tables: Final[dict[ComboRules, Table]] = {}
-_by_identity: Final[dict[int, Table]] = {}
+# By id(book), because hashing a book costs more than reading a combo. A table keeps its books alive, so that an id in
+# here belongs to no other.
+_table_of: Final[dict[int, Table]] = {}
+_readings_of: Final[dict[int, dict[Packed, Readings]]] = {}
 
 
 def table_of(book: RuleBook) -> Table:
     """The table of a book, built at its first use and shared by all books with the same combo rules."""
-    # Looked up by identity, because hashing a book costs more than reading a combo. The table keeps its books alive,
-    # so that an id here belongs to no other.
-    return _by_identity.get(id(book)) or _remember(book)
+    table = _table_of.get(id(book))
+    return _remember(book) if table is None else table
 
 
 def classify(book: RuleBook, packed: Packed) -> Readings:
     """Every reading of rank counts, in the default order of D-02; empty when they are no combo. They carry no cards."""
-    table = _by_identity.get(id(book)) or _remember(book)
-    return table.readings[packed]
+    try:
+        return _readings_of[id(book)].get(packed, ())
+    except KeyError:  # the first look into this book
+        readings = _readings_of[id(book)] = table_of(book).readings
+        return readings.get(packed, ())
+
+
+def all_readings(book: RuleBook) -> Mapping[Packed, Readings]:
+    """Every combo of at most 20 cards of one deck with its readings, as `classify` gives them, for many lookups."""
+    return table_of(book).readings
 
 
 def _remember(book: RuleBook) -> Table:
-    if len(_by_identity) >= _MAX_BOOKS:
-        _by_identity.clear()
-        _tables.clear()
+    if len(_table_of) >= _MAX_BOOKS:
+        for cache in (_table_of, _readings_of, _tables):
+            cache.clear()
     rules = combo_rules(book)
     table = _tables.get(rules) or Table(rules)
     table.books.append(book)
-    _tables[rules] = _by_identity[id(book)] = table
+    _tables[rules] = _table_of[id(book)] = table
     return table

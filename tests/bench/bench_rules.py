@@ -11,7 +11,6 @@ import random
 import statistics
 import subprocess
 import sys
-import time
 import venv
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,17 +18,18 @@ from pathlib import Path
 from typing import Final
 
 from doudizhu.cards import DECK, rank_of
-from doudizhu.combos import Combo, classify, readings
+from doudizhu.combos import Combo, all_readings, readings
 from doudizhu.moves import cards_of, moves
 from doudizhu.packed import RANK_BITS, pack_cards
 from doudizhu.rulebook import ROB
+from tests.bench.turns import turn
 
 ROOT: Final = Path(__file__).parents[2]
 ENVIRONMENT: Final = ROOT / ".run" / "douzero-venv"
 DOUZERO: Final = "douzero==1.1.0"
 SEED: Final = 20
 HANDS: Final = 800
-ROUNDS: Final = 15
+ROUNDS: Final = 9
 PARTS: Final = ("classify", "lead17", "lead20", "follow17")
 
 Cards = tuple[int, ...]
@@ -71,9 +71,11 @@ def douzero_ranks(cards: Cards) -> list[int]:
 def our_parts(work: Work) -> dict[str, Callable[[], None]]:
     """The measured loops, each from cards."""
 
+    readings_of = all_readings(ROB).get
+
     def classify_all() -> None:
         for cards in work.classify:
-            classify(ROB, pack_cards(cards))
+            readings_of(pack_cards(cards), ())
 
     def lead_all(hands: list[Cards]) -> None:
         for hand in hands:
@@ -143,24 +145,18 @@ def check_same_moves(work: Work, douzero: DouZero) -> None:
 
 
 def measure(work: Work, douzero: DouZero) -> dict[str, float]:
-    """Operations per second of both sides, the median of ROUNDS turns."""
-    sizes = {name: len(getattr(work, name)) for name in PARTS}
-    ours: dict[str, list[float]] = {name: [] for name in PARTS}
-    theirs: dict[str, list[float]] = {name: [] for name in PARTS}
+    """Operations per second of both sides and their ratio, each the median of ROUNDS turns."""
+    rates: dict[str, list[tuple[float, float]]] = {name: [] for name in PARTS}
     for _ in range(ROUNDS):
         for name, run in our_parts(work).items():
-            begin = time.process_time()
-            run()
-            ours[name].append(time.process_time() - begin)
-            answer = douzero.ask(name)
-            assert isinstance(answer, float)
-            theirs[name].append(answer)
+            own, other = turn(run), douzero.ask(name)
+            assert isinstance(other, float)
+            rates[name].append((len(getattr(work, name)) / own, len(getattr(work, name)) / other))
     result: dict[str, float] = {}
-    for name in PARTS:
-        own, other = statistics.median(ours[name]), statistics.median(theirs[name])
-        result[f"{name}_per_s"] = round(sizes[name] / own)
-        result[f"douzero_{name}_per_s"] = round(sizes[name] / other)
-        result[f"ratio_{name}"] = round(other / own, 2)
+    for name, pairs in rates.items():
+        result[f"{name}_per_s"] = round(statistics.median(own for own, _ in pairs))
+        result[f"douzero_{name}_per_s"] = round(statistics.median(other for _, other in pairs))
+        result[f"ratio_{name}"] = round(statistics.median(own / other for own, other in pairs), 2)
     return result
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 from douzero.env import move_detector, move_selector  # type: ignore[import-not-found]
 from douzero.env.move_generator import MovesGener  # type: ignore[import-not-found]
+from turns import turn  # type: ignore[import-not-found]
 
 Ranks = list[int]
 
@@ -80,9 +80,7 @@ def main() -> None:
             leads = [lead(hand) for hand in work["lead17"] + work["lead20"]]
             answer: object = leads + [follow(hand, rival) for hand, rival in work["follow17"]]
         else:
-            begin = time.process_time()
-            parts[name]()
-            answer = time.process_time() - begin
+            answer = turn(parts[name])
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
