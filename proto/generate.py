@@ -40,15 +40,15 @@ def validate_descriptors(folder: Path) -> Path:
     return path
 
 
-def run_protoc(imports: Path, *flags: str) -> None:
-    """Runs protoc over every file of ddz; exits with its code when it fails."""
-    files = sorted(str(path.relative_to(PROTO)) for path in (PROTO / "ddz").rglob("*.proto"))
+def run_protoc(imports: Path, source: Path, *flags: str) -> None:
+    """Runs protoc over every file of ddz in `source`; exits with its code when it fails."""
+    files = sorted(str(path.relative_to(source)) for path in (source / "ddz").rglob("*.proto"))
     command = [
         sys.executable,
         "-m",
         "grpc_tools.protoc",
         f"--descriptor_set_in={imports}",
-        f"-I{PROTO}",
+        f"-I{source}",
         *flags,
         *files,
     ]
@@ -64,18 +64,19 @@ def generate(out: Path) -> None:
         plugins = Path(sys.executable).parent
         run_protoc(
             imports,
+            PROTO,
             f"--plugin=protoc-gen-mypy={plugins / 'protoc-gen-mypy'}",
             f"--plugin=protoc-gen-mypy_grpc={plugins / 'protoc-gen-mypy_grpc'}",
             *(f"--{kind}_out={out}" for kind in ("python", "grpc_python", "mypy", "mypy_grpc")),
         )
 
 
-def image(path: Path) -> None:
+def image(path: Path, source: Path = PROTO) -> None:
     """Writes all descriptors with their comments and imports: what Envoy transcodes by and buf lints."""
     with tempfile.TemporaryDirectory() as temporary:
         imports = validate_descriptors(Path(temporary))
         path.parent.mkdir(parents=True, exist_ok=True)
-        run_protoc(imports, "--include_imports", "--include_source_info", f"--descriptor_set_out={path}")
+        run_protoc(imports, source, "--include_imports", "--include_source_info", f"--descriptor_set_out={path}")
 
 
 def stale(out: Path, committed: Path) -> list[str]:
@@ -99,9 +100,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="exit 1 when libs/ddz is not what proto/ says")
     parser.add_argument("--image", type=Path, help="write the descriptor image here instead")
+    parser.add_argument("--source", type=Path, default=PROTO, help="with --image: protos other than ours")
     arguments = parser.parse_args()
     if arguments.image:
-        image(arguments.image)
+        image(arguments.image, arguments.source)
         return
     with tempfile.TemporaryDirectory() as temporary:
         generate(Path(temporary))

@@ -1,0 +1,53 @@
+"""`make demo`: a stack of its own on free ports with fresh data, hands of all rule books on it, and nothing after."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import sys
+
+from rich.console import Console
+
+from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
+from ddzclient import demo
+from deploy.local import folders, ports, stack
+from deploy.local.folders import ROOT
+from deploy.local.leash import Leash
+from servicekit import server
+
+_TABLE_NODES = 2
+
+
+def main(hands: int, seed: int) -> None:
+    """Plays `hands` hands with the deals of `seed`; exits 1 when the books are not right at the end."""
+    scratch = folders.scratch()
+    options = stack.Options(
+        rooms_file=ROOT / "deploy" / "rooms.fast.yaml",
+        deal_seed=hashlib.sha256(f"demo {seed}".encode()).hexdigest(),
+        drain_s=5.0,
+        extra={"DDZ_LOG_LEVEL": os.environ.get("DDZ_LOG_LEVEL", "INFO")},
+    )
+    console = Console()
+    with Leash(scratch) as leash:
+        plan = ports.plan(ports.free(ports.count(_TABLE_NODES)), _TABLE_NODES)
+        say = lambda step: console.print(f"starting {step} …", style="dim")  # noqa: E731
+        with stack.running(leash, scratch, plan, options, say) as running:
+            ok = asyncio.run(_play(running, hands, seed, console))
+            for process in running.processes:
+                if not process.alive():
+                    console.print(f"{process.name} ended with code {process.popen.returncode}:\n{process.tail()}")
+                    ok = False
+    sys.exit(0 if ok else 1)
+
+
+async def _play(running: stack.Stack, hands: int, seed: int, console: Console) -> bool:
+    """The client's demo, with the audit that only somebody inside can ask for."""
+    async with server.channel(running.grpc_address("ledger")) as channel:
+        ledger = ledger_pb2_grpc.LedgerInternalServiceStub(channel)
+
+        async def audit() -> ledger_pb2.AuditResponse:
+            return await ledger.Audit(ledger_pb2.AuditRequest(), timeout=10.0)
+
+        report = await demo.play(running.address, hands=hands, seed=seed, audit=audit, console=console)
+    return report.ok
