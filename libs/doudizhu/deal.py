@@ -40,7 +40,7 @@ def deal_cards(book: RuleBook, deal_id: str, server_seed: bytes, client_seeds: S
     """The deal that these seeds determine (RULES.md section 5), each hand and the bottom in ascending order.
 
     `client_seeds` are by seat; b"" and a missing one are the same: none given. Raises Malformed when the server
-    seed is not 32 bytes long or when there are more than three client seeds.
+    seed is not 32 bytes long, when there are more than three client seeds, and when the id is no UTF-8 text.
     """
     _check_server_seed(server_seed)
     if len(client_seeds) > 3:
@@ -70,8 +70,11 @@ def _check_server_seed(server_seed: bytes) -> None:
 
 def _context(deal_id: str, client_seeds: Sequence[bytes]) -> bytes:
     """Length prefixes make it injective: no two sets of inputs share a context."""
-    seeds = [*client_seeds, b"", b"", b""][:3]
-    parts = [_DOMAIN, deal_id.encode(), *seeds]
+    try:
+        encoded_id = deal_id.encode()
+    except UnicodeEncodeError:
+        raise Malformed(Reason.INVALID, "a deal's id is text that UTF-8 can hold", field="deal_id") from None
+    parts = [_DOMAIN, encoded_id, *client_seeds, b"", b"", b""][:5]
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 

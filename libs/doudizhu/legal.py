@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from doudizhu.cards import rank_of
 from doudizhu.combo import is_bomb
-from doudizhu.combos import classify
 from doudizhu.hand import Action, Bid, Call, Cards, CloseShowWindow, Hand, Pass, Phase, Play, Rob, Show
 from doudizhu.moves import cards_of, moves
 from doudizhu.packed import pack_cards
@@ -78,7 +77,7 @@ def default_action(hand: Hand) -> Action:
 def _weakest_lead(hand: Hand, seat: int) -> Cards:
     """All cards if they are one combo, else all of the weakest rank that is no bomb, else the weakest card."""
     held = hand.held(seat)
-    whole = classify(hand.book, held)
+    whole = table_of(hand.book).readings.get(pack_cards(held))
     if whole and (may_bomb(hand, seat) or not is_bomb(whole[0])):
         return held
     for lowest in held:
