@@ -5,10 +5,11 @@ async with Gateway("127.0.0.1:8080") as gateway:
     await play_room(me, "happy-beginner", Player(), hands=3)
 """
 
+from ddzclient.books import book_of
 from ddzclient.client import Gateway
 from ddzclient.errors import ClientError, ServerFault, TableGone, TicketEnded, Unreachable
 from ddzclient.player import Player, find_table, play_room
-from ddzclient.policy import Policy, book_of, hand_of, to_wire
+from ddzclient.policy import Policy, hand_of, to_wire
 from ddzclient.session import Session
 from ddzclient.table import Action, TableView, Update
 from doudizhu.refusal import Refusal

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -27,6 +27,7 @@ from doudizhu.refusal import Refusal
 
 BOOKS: Final = ("classic", "happy", "rob")
 HANDS_A_TABLE: Final = 2
+Table = tuple[str, int]  # a book, and how many hands to play at it
 Audit = Callable[[], Awaitable[AuditResponse]]
 
 
@@ -62,59 +63,65 @@ async def play(
     if hands < 1:
         raise ValueError("the demo plays at least one hand")
     console = console or Console()
+    run = _Run(gateway, root_certificates, seed, console)
     before = await audit()
-    async with _bots(gateway, root_certificates, seed, 3 * len(_plan(hands))) as bots:
-        records, faults = await _play_and_read(bots, hands, seed, console, timeout_s or 60.0 + 15.0 * hands)
-        names = {bot.player_id: bot.player.display_name for bot in bots}
+    faults = await run.play(_plan(hands), timeout_s or 60.0 + 15.0 * hands)
     after = await audit()
-    faults += report.faults(records, hands, before, after)
-    digest = report.deals_digest(records)
-    report.show(console, records, names, digest, before, after, faults)
-    return Report(tuple(records), digest, tuple(faults))
+    faults += report.faults(run.records, hands, before, after)
+    digest = report.deals_digest(run.records)
+    report.show(console, run.records, run.names, digest, before, after, faults)
+    return Report(tuple(run.records), digest, tuple(faults))
 
 
-def _plan(hands: int) -> list[tuple[str, int]]:
-    """The tables to fill, in order: (book, hands to play)."""
-    tables = []
+def _plan(hands: int) -> list[Table]:
+    """The tables to fill, in order."""
+    tables: list[Table] = []
     for index, book in enumerate(BOOKS):
         share = hands // len(BOOKS) + (index < hands % len(BOOKS))
         tables += [(book, min(HANDS_A_TABLE, share - begun)) for begun in range(0, share, HANDS_A_TABLE)]
     return tables
 
 
-@contextlib.asynccontextmanager
-async def _bots(gateway: str, root_certificates: bytes | None, seed: int, count: int) -> AsyncIterator[list[Session]]:
-    """Guests with a connection each, logged in one after the other, so that a seed gives everyone the same id."""
-    async with contextlib.AsyncExitStack() as stack:
-        sessions = []
+class _Run:
+    """One run: what it has read back from the ledger (in the order of the plan), and who played."""
+
+    def __init__(self, gateway: str, root_certificates: bytes | None, seed: int, console: Console) -> None:
+        self._gateway = gateway
+        self._root_certificates = root_certificates
+        self._seed = seed
+        self._console = console
+        self.records: list[GetHandResponse] = []
+        self.names: dict[str, str] = {}
+
+    async def play(self, plan: Sequence[Table], timeout_s: float) -> list[str]:
+        """Plays all tables of the plan and reads their hands back; returns what went wrong."""
+        faults: list[str] = []
+        try:
+            async with asyncio.timeout(timeout_s), contextlib.AsyncExitStack() as doors:
+                bots = await self._log_in(doors, 3 * len(plan))
+                hand_ids = await _play_tables(bots, plan, self._seed, self._console)
+                self.records = [await bots[0].hand(hand_id) for hand_id in hand_ids]
+        except* (Refusal, ClientError) as group:
+            faults += [f"A bot could not go on: {error}." for error in _leaves(group)]
+        except* TimeoutError:
+            faults.append(f"The hands were not played within {timeout_s:.0f} s.")
+        return faults
+
+    async def _log_in(self, doors: contextlib.AsyncExitStack, count: int) -> list[Session]:
+        """Guests with a connection each, one after the other, so that with a seed everyone has the same id."""
+        bots = []
         for number in range(count):
-            door = await stack.enter_async_context(Gateway(gateway, root_certificates=root_certificates))
-            sessions.append(await Session.guest(door, f"bot:{seed}:{number}".ljust(16, ".")))
-        yield sessions
+            door = await doors.enter_async_context(Gateway(self._gateway, root_certificates=self._root_certificates))
+            bots.append(await Session.guest(door, f"bot:{self._seed}:{number}".ljust(16, ".")))
+        self.names = {bot.player_id: bot.player.display_name for bot in bots}
+        return bots
 
 
-async def _play_and_read(
-    bots: Sequence[Session], hands: int, seed: int, console: Console, timeout_s: float
-) -> tuple[list[GetHandResponse], list[str]]:
-    """Plays all hands and reads them back from the ledger; returns them in the order of the plan, and the faults."""
-    faults: list[str] = []
-    records: list[GetHandResponse] = []
-    try:
-        async with asyncio.timeout(timeout_s):
-            hand_ids = await _play_tables(bots, _plan(hands), seed, console)
-            records = [await bots[0].hand(hand_id) for hand_id in hand_ids]
-    except* (Refusal, ClientError) as group:
-        faults += [f"A bot could not go on: {error}." for error in _leaves(group)]
-    except* TimeoutError:
-        faults.append(f"The hands were not played within {timeout_s:.0f} s.")
-    return records, faults
-
-
-async def _play_tables(
-    bots: Sequence[Session], plan: Sequence[tuple[str, int]], seed: int, console: Console
-) -> list[str]:
+async def _play_tables(bots: Sequence[Session], plan: Sequence[Table], seed: int, console: Console) -> list[str]:
     """Fills one table after the other, so that the same three always meet; tables that are full play at once."""
     rooms = {room.terms.book: room.room_id for room in reversed(await bots[0].rooms())}
+    if missing := {book for book, _ in plan} - set(rooms):
+        raise ClientError(f"the lobby has no room for {', '.join(sorted(missing))}")
     with _progress(console) as progress:
         bars = {
             book: progress.add_task(book, total=sum(hands for other, hands in plan if other == book))
@@ -134,7 +141,8 @@ async def _meet(three: Sequence[Session], room_id: str) -> str:
     """Three bots queue for a room and find themselves at one table; returns its id."""
     tickets = [await bot.join(room_id) for bot in three]
     found = {await bot.matched(ticket.ticket_id) for bot, ticket in zip(three, tickets, strict=True)}
-    assert len(found) == 1, "three bots alone in a queue were not matched with each other: the queue was not empty"
+    if len(found) > 1:
+        raise ClientError(f"three bots were matched with others: somebody else plays in {room_id}")
     return found.pop()
 
 

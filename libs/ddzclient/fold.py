@@ -11,7 +11,11 @@ from typing import Any, Final
 from ddz.common.v1 import hand_pb2
 from ddz.table.v1 import events_pb2
 from ddz.table.v1.events_pb2 import Event, Snapshot
+from ddzclient.books import book_of
+from doudizhu.hand import Factor
+from doudizhu.multiplier import before_deal
 
+FACTORS: Final = {factor: hand_pb2.Factor.Value(f"FACTOR_{factor.name}") for factor in Factor}
 _BIDS: Final = ("pass", "1", "2", "3")
 
 
@@ -54,14 +58,18 @@ def _set_factors(state: Snapshot, factors: Iterable[hand_pb2.FactorProduct], mul
     state.multiplier = multiplier
 
 
-def _clear_hand(state: Snapshot) -> None:
-    """Forgets everything that belongs to one deal."""
-    for name in ("landlord", "level", "multiplier", "factors", "bottom", "marked_card", "on_table", "trick", "proof"):
+def _before_deal(state: Snapshot, redeals: int) -> None:
+    """Forgets everything that belongs to one deal; the multiplier is what it begins with."""
+    for name in ("landlord", "level", "bottom", "marked_card", "on_table", "on_table_seat", "trick"):
         state.ClearField(name)
-    state.on_table_seat = 0
     for seat in state.seats:
-        for field in ("cards", "choice", "rob_choice", "shown"):
-            seat.ClearField(field)
+        seat.cards.CopyFrom(events_pb2.SeatCards())
+        seat.shown = False
+        seat.choice = seat.rob_choice = ""
+    del state.factors[:]
+    state.multiplier = 1
+    for factor, by in before_deal(book_of(state.terms), state.terms.initial_multiplier, redeals):
+        _multiply(state, FACTORS[factor], by, state.multiplier * by)
 
 
 def _follow_trick(state: Snapshot, event: Event) -> None:
@@ -85,12 +93,20 @@ def _opened(state: Snapshot, event: events_pb2.Opened) -> None:
     state.terms.CopyFrom(event.terms)
 
 
+def _new_person(state: Snapshot, number: int) -> events_pb2.SeatView:
+    """Forgets who sat there; what belongs to the hand stays."""
+    seat = state.seats[number]
+    for name in ("player", "ready", "agreed", "connected", "trustee", "observers_allowed", "balance_chips"):
+        seat.ClearField(name)
+    return seat
+
+
 def _seat_taken(state: Snapshot, event: events_pb2.SeatTaken) -> None:
-    state.seats[event.seat].CopyFrom(events_pb2.SeatView(seat=event.seat, player=event.player))
+    _new_person(state, event.seat).player.CopyFrom(event.player)
 
 
 def _seat_left(state: Snapshot, event: events_pb2.SeatLeft) -> None:
-    state.seats[event.seat].CopyFrom(events_pb2.SeatView(seat=event.seat))
+    _new_person(state, event.seat)
     if state.HasField("base_setter") and state.base_setter == event.seat:
         state.ClearField("base_setter")
 
@@ -125,18 +141,33 @@ def _ready_set(state: Snapshot, event: events_pb2.ReadySet) -> None:
 
 
 def _hand_opening(state: Snapshot, event: events_pb2.HandOpening) -> None:
-    _clear_hand(state)
+    _before_deal(state, event.redeals)
+    state.ClearField("proof")
     state.hand_id = event.hand_id
     state.base_chips = event.base_chips
     state.redeals = event.redeals
 
 
+def _hand_opened(state: Snapshot, event: events_pb2.HandOpened) -> None:
+    _set_balances(state, event.carried_chips)
+
+
+def _set_balances(state: Snapshot, balances: Iterable[int]) -> None:
+    for seat, balance in zip(state.seats, balances, strict=True):
+        seat.balance_chips = balance
+
+
 def _committed(state: Snapshot, event: events_pb2.Committed) -> None:
-    state.proof.CopyFrom(hand_pb2.DealProof(deal_id=event.deal_id, commitment=event.commitment))
+    state.proof.CopyFrom(
+        hand_pb2.DealProof(deal_id=event.deal_id, commitment=event.commitment, client_seeds=[b"", b"", b""])
+    )
+
+
+def _seed_given(state: Snapshot, event: events_pb2.SeedGiven) -> None:
+    state.proof.client_seeds[event.seat] = event.seed
 
 
 def _dealt(state: Snapshot, event: events_pb2.Dealt) -> None:
-    _clear_hand(state)
     state.proof.CopyFrom(event.proof)
     for seat, cards in zip(state.seats, event.hands, strict=True):
         seat.cards.CopyFrom(cards)
@@ -190,27 +221,31 @@ def _played(state: Snapshot, event: events_pb2.Played) -> None:
 
 
 def _redealing(state: Snapshot, _: events_pb2.Redealing) -> None:
-    _clear_hand(state)
+    _before_deal(state, state.redeals)
 
 
 def _hand_voided(state: Snapshot, event: events_pb2.HandVoided) -> None:
     state.redeals = event.redeals
+    del state.trick[:]
 
 
 def _hand_won(state: Snapshot, event: events_pb2.HandWon) -> None:
     for seat, cards in zip(state.seats, event.hands, strict=True):
         seat.cards.CopyFrom(cards)
     _set_factors(state, event.outcome.factors, event.outcome.multiplier)
+    state.last_outcome.CopyFrom(event.outcome)
 
 
 def _hand_fled(state: Snapshot, event: events_pb2.HandFled) -> None:
     _set_factors(state, event.outcome.factors, event.outcome.multiplier)
+    state.last_outcome.CopyFrom(event.outcome)
 
 
 def _hand_settled(state: Snapshot, event: events_pb2.HandSettled) -> None:
     state.last_result.CopyFrom(event)
-    for seat, balance in zip(state.seats, event.balances_chips, strict=True):
-        seat.balance_chips = balance
+    state.redeals = 0
+    state.proof.CopyFrom(event.proofs[-1])
+    _set_balances(state, event.balances_chips)
 
 
 # ---- persons ------------------------------------------------------------------------------------------------------
@@ -221,15 +256,16 @@ def _trustee_set(state: Snapshot, event: events_pb2.TrusteeSet) -> None:
 
 
 def _observer_joined(state: Snapshot, event: events_pb2.ObserverJoined) -> None:
-    for view in state.observers:
-        if view.observer.player_id == event.observer.player_id:
-            view.seat = event.seat
-            return
+    _forget_observer(state, event.observer.player_id)
     state.observers.add(observer=event.observer, seat=event.seat)
 
 
 def _observer_left(state: Snapshot, event: events_pb2.ObserverLeft) -> None:
-    left = [view for view in state.observers if view.observer.player_id != event.player_id]
+    _forget_observer(state, event.player_id)
+
+
+def _forget_observer(state: Snapshot, player_id: str) -> None:
+    left = [view for view in state.observers if view.observer.player_id != player_id]
     del state.observers[:]
     state.observers.extend(left)
 
@@ -253,7 +289,9 @@ _FOLDS: Final[dict[str, Callable[[Snapshot, Any], None]]] = {
     "base_reset": _base_reset,
     "ready_set": _ready_set,
     "hand_opening": _hand_opening,
+    "hand_opened": _hand_opened,
     "committed": _committed,
+    "seed_given": _seed_given,
     "dealt": _dealt,
     "bid_made": _bid_made,
     "call_made": _call_made,

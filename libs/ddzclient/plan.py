@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from doudizhu.packed import RANK_BITS, ROCKET, Packed, at_least_one, at_least_three, at_least_two
+from doudizhu.packed import RANK_BITS, ROCKET, Packed, masks
 
 TURN: Final = 10
 # By rank index, then by how many cards of it: what is left of a hand when no chain is taken out.
@@ -49,8 +49,8 @@ def _cheapest(hand: Packed, wings: int) -> tuple[int, tuple[Packed, ...]]:
     """The least cost and the chains to take out for it; `wings` kickers are free for trio straights taken before."""
     least = _cost_without_chains(hand, wings)
     taken: tuple[Packed, ...] = ()
-    for width, ranks in ((3, at_least_three(hand)), (2, at_least_two(hand)), (1, at_least_one(hand))):
-        for chain in _chains(width, ranks):
+    for width in (3, 2, 1):
+        for chain in _chains(width, masks(hand)[width - 1]):
             freed = chain.bit_count() if width == 3 else 0
             rest, more = _cheapest(hand - width * chain, wings + freed)
             if rest + _CHAIN_COST < least:
@@ -94,7 +94,7 @@ def _cost_without_chains(hand: Packed, wings: int) -> int:
 def _groups(hand: Packed, chains: tuple[Packed, ...]) -> tuple[Packed, ...]:
     """The chains, then what is left by rank, with the weakest burdens as kickers of trios and trio straights."""
     rest = hand - sum(chains)
-    bodies = [chain for chain in chains if at_least_three(chain)]
+    bodies = [chain for chain in chains if masks(chain)[2]]
     groups = [chain for chain in chains if chain not in bodies]
     singles: list[Packed] = []
     pairs: list[Packed] = []
@@ -110,9 +110,9 @@ def _groups(hand: Packed, chains: tuple[Packed, ...]) -> tuple[Packed, ...]:
         elif count:
             groups.append(count * bit)
     for body in sorted(bodies, key=int.bit_count, reverse=True):
-        wings = at_least_one(body).bit_count()
+        wings = masks(body)[0].bit_count()
         for kickers in (singles, pairs):
-            free = [kicker for kicker in kickers if not at_least_one(kicker) & body][:wings]
+            free = [kicker for kicker in kickers if not masks(kicker)[0] & body][:wings]
             if len(free) == wings:
                 body += sum(free)
                 kickers[:] = [kicker for kicker in kickers if kicker not in free]

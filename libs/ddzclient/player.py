@@ -46,7 +46,9 @@ class Player:
             case events_pb2.PHASE_READY if not seat.ready:
                 return Ready(ready=True)
             case events_pb2.PHASE_SEED if state.proof.deal_id not in ("", self._seeded):
-                return GiveSeed(seed=hashlib.sha256(f"{self._seed}.{state.proof.deal_id}".encode()).digest())
+                return GiveSeed(
+                    seed=hashlib.sha256(f"{self._seed}.{state.proof.deal_id}.{state.you}".encode()).digest()
+                )
         return self._choose(state) if in_hand(state) else None
 
     def _choose(self, state: Snapshot) -> Action | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Final, TypeVar
 
 from ddz.common.v1 import hand_pb2
 from ddz.table.v1 import events_pb2
 from ddz.table.v1.events_pb2 import Snapshot
+from ddzclient.books import book_of
 from ddzclient.table import Action
 from doudizhu import hand as core
 from doudizhu.cards import RANKS
 from doudizhu.combos import Combo
-from doudizhu.rulebook import BOOKS, RuleBook, override
 
 T = TypeVar("T")
 
@@ -31,13 +30,6 @@ _PHASES: Final = {
 _FACTORS: Final = {getattr(hand_pb2, f"FACTOR_{factor.name}"): factor for factor in core.Factor}
 
 
-def book_of(state: Snapshot) -> RuleBook:
-    """The rule book of the table, with what its room overrides. Raises KeyError for a book this client has not."""
-    book = BOOKS[state.terms.book]
-    fields = state.terms.book_fields_json
-    return override(book, json.loads(fields)) if fields else book
-
-
 def in_hand(state: Snapshot) -> bool:
     """Whether seats act by the rules of a hand now."""
     return state.clock.phase in _PHASES
@@ -51,7 +43,7 @@ def hand_of(state: Snapshot) -> core.Hand:
     assert in_hand(state), "no hand is being played"
     turn = state.clock.seat
     return core.Hand(
-        book=book_of(state),
+        book=book_of(state.terms),
         phase=_PHASES[state.clock.phase],
         initial_multiplier=state.terms.initial_multiplier,
         redeals=state.redeals,
