@@ -183,16 +183,19 @@ class Transfer(_message.Message):
     BALANCE_AFTER_FIELD_NUMBER: _builtins.int
     HAND_ID_FIELD_NUMBER: _builtins.int
     AT_MS_FIELD_NUMBER: _builtins.int
+    RAKE_CHIPS_FIELD_NUMBER: _builtins.int
     transfer_id: _builtins.str
     kind: _builtins.str
-    """win, lose, rake, flee, grant, relief, reverse"""
+    """win, lose, flee, signup, gift, relief, reverse"""
     unit: _builtins.str
     """chips or rating"""
     amount: _builtins.int
-    """positive: to the player"""
+    """positive: to the player; the rake of the hand is in it"""
     balance_after: _builtins.int
     hand_id: _builtins.str
     at_ms: _builtins.int
+    rake_chips: _builtins.int
+    """how much of it went to the system"""
     def __init__(
         self,
         *,
@@ -203,10 +206,11 @@ class Transfer(_message.Message):
         balance_after: _builtins.int = ...,
         hand_id: _builtins.str = ...,
         at_ms: _builtins.int = ...,
+        rake_chips: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "at_ms", b"at_ms", "balance_after", b"balance_after", "hand_id", b"hand_id", "kind", b"kind", "transfer_id", b"transfer_id", "unit", b"unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "at_ms", b"at_ms", "balance_after", b"balance_after", "hand_id", b"hand_id", "kind", b"kind", "rake_chips", b"rake_chips", "transfer_id", b"transfer_id", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

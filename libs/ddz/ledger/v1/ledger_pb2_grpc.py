@@ -306,7 +306,7 @@ class LedgerInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Grant(self, request, context):
-        """Gives chips from issuance, once per key: sign-up, relief, an operator's gift.
+        """Gives chips from issuance, once per key: sign-up, an operator's gift.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -107,7 +107,7 @@ class LedgerInternalServiceStub:
     VoidHand: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.VoidHandRequest, _ledger_pb2.VoidHandResponse]
     """Closes an open hand without moving a chip."""
     Grant: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.GrantRequest, _ledger_pb2.GrantResponse]
-    """Gives chips from issuance, once per key: sign-up, relief, an operator's gift."""
+    """Gives chips from issuance, once per key: sign-up, an operator's gift."""
     ListBalances: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ListBalancesRequest, _ledger_pb2.ListBalancesResponse]
     ListHands: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ListHandsRequest, _ledger_pb2.ListHandsResponse]
     Audit: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.AuditRequest, _ledger_pb2.AuditResponse]
@@ -125,7 +125,7 @@ class LedgerInternalServiceAsyncStub(LedgerInternalServiceStub):
     VoidHand: _aio.UnaryUnaryMultiCallable[_ledger_pb2.VoidHandRequest, _ledger_pb2.VoidHandResponse]  # type: ignore[assignment]
     """Closes an open hand without moving a chip."""
     Grant: _aio.UnaryUnaryMultiCallable[_ledger_pb2.GrantRequest, _ledger_pb2.GrantResponse]  # type: ignore[assignment]
-    """Gives chips from issuance, once per key: sign-up, relief, an operator's gift."""
+    """Gives chips from issuance, once per key: sign-up, an operator's gift."""
     ListBalances: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ListBalancesRequest, _ledger_pb2.ListBalancesResponse]  # type: ignore[assignment]
     ListHands: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ListHandsRequest, _ledger_pb2.ListHandsResponse]  # type: ignore[assignment]
     Audit: _aio.UnaryUnaryMultiCallable[_ledger_pb2.AuditRequest, _ledger_pb2.AuditResponse]  # type: ignore[assignment]
@@ -164,7 +164,7 @@ class LedgerInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ledger_pb2.GrantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ledger_pb2.GrantResponse, _abc.Awaitable[_ledger_pb2.GrantResponse]]:
-        """Gives chips from issuance, once per key: sign-up, relief, an operator's gift."""
+        """Gives chips from issuance, once per key: sign-up, an operator's gift."""
 
     @_abc_1.abstractmethod
     def ListBalances(

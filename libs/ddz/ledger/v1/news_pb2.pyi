@@ -21,7 +21,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class HandSettled(_message.Message):
-    """Subject ddz.hand.settled; message id = hand_id."""
+    """Subject ddz.hand.settled; message id = hand_id. It holds the balances after, so that no ddz.account.changed follows."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -52,7 +52,7 @@ Global___HandSettled: _TypeAlias = HandSettled  # noqa: Y015
 
 @_typing.final
 class AccountChanged(_message.Message):
-    """Subject ddz.account.changed; message id = the key of the write."""
+    """Subject ddz.account.changed, for balances that changed outside a hand; message id = the key of the write."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

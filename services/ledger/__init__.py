@@ -1,0 +1,1 @@
+"""The ledger: chips and rating in double entry, settled exactly once (docs/architecture.md)."""

@@ -1,0 +1,184 @@
+"""Group commit: what is waiting when a connection comes free goes into its next transaction. Nobody lingers for more.
+
+Requests that share a claim (a key or a player) go into different transactions, in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import asyncpg
+from prometheus_client import Counter, Gauge, Histogram
+
+from doudizhu.refusal import Refusal
+from servicekit import logs
+from services.ledger.ledger import Reason
+from services.ledger.transaction import Reply, Request, claims, transact
+
+log = logs.get("batcher")
+
+BATCH_SIZE: Final = Histogram(
+    "ddz_ledger_batch_size", "Requests in a transaction", buckets=(1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 64, 128)
+)
+WAITING: Final = Gauge("ddz_ledger_waiting", "Requests that wait for a transaction")
+RETRIES: Final = Counter("ddz_ledger_retries", "Transactions run again, by what went wrong", ["error"])
+
+_FIRST_PAUSE_S: Final = 0.02
+_LONGEST_PAUSE_S: Final = 0.5
+
+# What says nothing about the request: the server went away, or two transactions met. The request is safe to repeat
+# by its key; the commit alone never is.
+_TRANSIENT: Final = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.UniqueViolationError,  # another instance was first: the next attempt reads what it wrote
+    asyncpg.OperatorInterventionError,  # 57P0x
+    asyncpg.PostgresConnectionError,  # 08xxx
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of the group commit. `batch`: requests in a transaction; `queue`: requests that may wait; times in seconds."""
+
+    batch: int = 32
+    queue: int = 4096
+    patience_s: float = 5.0
+    transaction_timeout_s: float = 5.0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    request: Request
+    claims: tuple[str, ...]
+    reply: asyncio.Future[Reply]
+
+
+class Batcher:
+    """Answers requests by transactions. Each running `work` has a connection of its own; run as many as wanted."""
+
+    def __init__(self, dsn: str, limits: Limits) -> None:
+        self._dsn = dsn
+        self._limits = limits
+        self._queue: deque[_Waiting] = deque()
+        self._more = asyncio.Event()
+
+    async def submit(self, request: Request) -> Reply:
+        """The reply once it is committed; raises its Refusal, OVERLOADED (queue full) or UNAVAILABLE (no Postgres)."""
+        if len(self._queue) >= self._limits.queue:
+            raise Refusal(Reason.OVERLOADED, "The ledger has too much to do; try again.")
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Waiting(request, claims(request), reply))
+        self._more.set()
+        return await reply
+
+    async def work(self) -> None:
+        """Takes and commits batches for ever."""
+        worker = _Worker(self._dsn, self._limits)
+        try:
+            while True:
+                while not self._queue:
+                    self._more.clear()
+                    await self._more.wait()
+                batch = self._take()
+                BATCH_SIZE.observe(len(batch))
+                WAITING.set(len(self._queue))
+                await worker.commit(batch)
+        finally:
+            worker.close()
+
+    def _take(self) -> list[_Waiting]:
+        """The oldest requests that share no claim; the others keep their order."""
+        taken: list[_Waiting] = []
+        claimed: set[str] = set()
+        passed_over: list[_Waiting] = []
+        while self._queue and len(taken) < self._limits.batch and len(passed_over) < self._limits.batch:
+            waiting = self._queue.popleft()
+            if waiting.reply.cancelled():
+                continue
+            if claimed.isdisjoint(waiting.claims):
+                taken.append(waiting)
+            else:
+                passed_over.append(waiting)
+            claimed.update(waiting.claims)  # of those passed over too: nobody overtakes them
+        self._queue.extendleft(reversed(passed_over))
+        return taken
+
+
+class _Worker:
+    """A connection, made anew whenever its state is in doubt."""
+
+    def __init__(self, dsn: str, limits: Limits) -> None:
+        self._dsn = dsn
+        self._limits = limits
+        self._connection: asyncpg.Connection | None = None
+
+    def close(self) -> None:
+        """Drops the connection; the server ends what it was doing."""
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+    async def commit(self, batch: Sequence[_Waiting]) -> None:
+        """Answers a batch; when the database finds a fault in it, each member by itself."""
+        try:
+            replies = await self._attempt([waiting.request for waiting in batch])
+        except asyncpg.PostgresError as fault:
+            if len(batch) > 1:
+                log.error("a batch failed and is run one by one", exc_info=fault)
+                for waiting in batch:
+                    await self.commit([waiting])
+            else:
+                _fail(batch, fault)
+        except Exception as error:
+            _fail(batch, error)
+        else:
+            for waiting, reply in zip(batch, replies, strict=True):
+                if waiting.reply.done():
+                    continue
+                if isinstance(reply, Refusal):
+                    waiting.reply.set_exception(reply)
+                else:
+                    waiting.reply.set_result(reply)
+
+    async def _attempt(self, requests: Sequence[Request]) -> list[Reply | Refusal]:
+        """Runs one transaction until it is known to be committed; raises UNAVAILABLE when patience is at its end."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._limits.patience_s
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return await self._once(requests)
+            except _TRANSIENT as error:
+                RETRIES.labels(type(error).__name__).inc()
+                if loop.time() + pause_s > deadline:
+                    log.warning("no transaction succeeds", extra={"why": repr(error), "requests": len(requests)})
+                    raise Refusal(Reason.UNAVAILABLE, "The ledger cannot reach its database; try again.") from error
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _once(self, requests: Sequence[Request]) -> list[Reply | Refusal]:
+        try:
+            async with asyncio.timeout(self._limits.transaction_timeout_s):
+                if self._connection is None:
+                    self._connection = await asyncpg.connect(self._dsn)
+                return await transact(self._connection, requests)
+        except BaseException:
+            self.close()
+            raise
+
+
+def _fail(batch: Sequence[_Waiting], error: Exception) -> None:
+    for waiting in batch:
+        if not waiting.reply.done():
+            waiting.reply.set_exception(error)

@@ -1,0 +1,292 @@
+"""What the ledger decides: pure functions from a request and what is stored to what shall be stored.
+
+Every request has a `key`. The same request again gets the first answer (`replayed`); another request with a known key
+is a conflict. A decision never writes: the transaction that asked for it holds the players' locks (transaction.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from doudizhu.refusal import Refusal
+from doudizhu.rulebook import GREATEST_INT64, RuleBook
+from doudizhu.settle import Outcome, Stakes, Three, settle
+
+ZERO: Final[Three] = (0, 0, 0)
+
+# Accounts of the system, as numbered by migrations/0001_accounts.sql.
+RAKE: Final = 1
+FLEE: Final = 2
+ISSUANCE: Final = 3
+SHORTAGE: Final = 4
+RATING_ISSUANCE: Final = 5
+RATING_SHORTAGE: Final = 6
+
+
+class Reason(StrEnum):
+    """Why the ledger refuses."""
+
+    INVALID = "INVALID"
+    NOT_FOUND = "NOT_FOUND"
+    KEY_CONFLICT = "KEY_CONFLICT"
+    PLAYER_IN_HAND = "PLAYER_IN_HAND"
+    BELOW_MINIMUM = "BELOW_MINIMUM"
+    HAND_OVER = "HAND_OVER"
+    LIMIT_REACHED = "LIMIT_REACHED"
+    OVERLOADED = "OVERLOADED"
+    UNAVAILABLE = "UNAVAILABLE"
+
+
+# ---- what is stored -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """A player's two accounts. `hand_id`: the open hand that seats him."""
+
+    player_id: str
+    chips_account: int
+    chips: int
+    rating_account: int
+    rating: int
+    hand_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a hand ended; arrays by seat. `chips` is the change with the rake in it."""
+
+    at_ms: int
+    voided: bool
+    fingerprint: bytes
+    balance_before: Three
+    chips: Three
+    rake: Three
+    flee_chips: int
+    rating_before: Three
+    rating: Three
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """A hand that was opened, by seat; `end` is None while it is open."""
+
+    hand_id: str
+    table_id: str
+    player_ids: tuple[str, ...]
+    carried: Three
+    minimum: int
+    end: End | None
+
+
+class Leg(NamedTuple):
+    """A transfer to be: `amount` goes to `account`. `before`: the balance it had; None on a system account."""
+
+    account: int
+    unit: str
+    kind: str
+    amount: int
+    rake: int
+    before: int | None
+
+
+# ---- requests and what is decided of them ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenHand:
+    """Seats three players; key: the hand."""
+
+    hand_id: str
+    table_id: str
+    player_ids: tuple[str, ...]
+    minimum: int
+
+
+@dataclass(frozen=True, slots=True)
+class SettleHand:
+    """Settles by outcome; key: the hand. `record` is stored as it is, `fingerprint` is its SHA-256."""
+
+    hand_id: str
+    room_id: str
+    player_ids: tuple[str, ...]
+    book: RuleBook
+    outcome: Outcome
+    base: int
+    rake: int
+    fingerprint: bytes
+    record: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class VoidHand:
+    """Closes without moving a chip; key: the hand. `player_ids` as the hand was opened."""
+
+    hand_id: str
+    player_ids: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """`carried`: balances at the opening, by seat."""
+
+    hand: Hand
+    accounts: Three
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """`hand.end` is set; `legs` sum to 0 in each unit."""
+
+    hand: Hand
+    accounts: Three = ZERO
+    legs: tuple[Leg, ...] = ()
+    replayed: bool = False
+
+
+def open_hand(request: OpenHand, hand: Hand | None, players: dict[str, Player]) -> Opened:
+    """Raises Refusal KEY_CONFLICT, PLAYER_IN_HAND or BELOW_MINIMUM; the last two name the first player at fault."""
+    if hand is not None:
+        if (hand.player_ids, hand.minimum, hand.table_id) != (request.player_ids, request.minimum, request.table_id):
+            raise _conflict(request.hand_id)
+        return Opened(hand, ZERO, replayed=True)
+    one, two, three = seats = [players[player_id] for player_id in request.player_ids]
+    for player in seats:
+        if player.hand_id is not None:
+            raise Refusal(
+                Reason.PLAYER_IN_HAND,
+                f"{player.player_id} is in the open hand {player.hand_id}.",
+                field="player_ids",
+                player_id=player.player_id,
+                hand_id=player.hand_id,
+            )
+    for player in seats:
+        if player.chips < request.minimum:
+            raise Refusal(
+                Reason.BELOW_MINIMUM,
+                f"{player.player_id} has {player.chips} chips; the minimum is {request.minimum}.",
+                field="minimum_chips",
+                player_id=player.player_id,
+                balance=player.chips,
+                minimum=request.minimum,
+            )
+    carried = (one.chips, two.chips, three.chips)
+    opened = Hand(request.hand_id, request.table_id, request.player_ids, carried, request.minimum, None)
+    return Opened(opened, (one.chips_account, two.chips_account, three.chips_account))
+
+
+def settle_hand(request: SettleHand, hand: Hand | None, players: dict[str, Player], at_ms: int) -> Settled:
+    """Raises Refusal NOT_FOUND, KEY_CONFLICT, HAND_OVER (it was voided) or INVALID."""
+    hand = _opened(request.hand_id, hand)
+    if hand.end is not None:
+        if hand.end.voided:
+            raise Refusal(Reason.HAND_OVER, f"{hand.hand_id} was voided.", field="record.hand_id")
+        if hand.end.fingerprint != request.fingerprint:
+            raise _conflict(hand.hand_id)
+        return Settled(hand, replayed=True)
+    if hand.player_ids != request.player_ids:
+        raise Refusal(
+            Reason.KEY_CONFLICT, f"{hand.hand_id} was opened for other players or seats.", field="record.players"
+        )
+    one, two, three = seats = [players[player_id] for player_id in hand.player_ids]
+    balances = (one.chips, two.chips, three.chips)
+    ratings = (one.rating, two.rating, three.rating)
+    stakes = Stakes(request.base, request.rake, balances, hand.carried, ratings)
+    result = settle(request.book, request.outcome, stakes)
+    end = End(
+        at_ms=at_ms,
+        voided=False,
+        fingerprint=request.fingerprint,
+        balance_before=balances,
+        chips=result.chips,
+        rake=result.rake,
+        flee_chips=result.system - sum(result.rake),
+        rating_before=ratings,
+        rating=result.rating or ZERO,
+    )
+    settled = Hand(hand.hand_id, hand.table_id, hand.player_ids, hand.carried, hand.minimum, end)
+    accounts = (one.chips_account, two.chips_account, three.chips_account)
+    return Settled(settled, accounts, _legs(end, request.outcome.fled, seats))
+
+
+def void_hand(request: VoidHand, hand: Hand | None, players: dict[str, Player], at_ms: int) -> Settled:
+    """Raises Refusal NOT_FOUND or HAND_OVER (it was settled)."""
+    hand = _opened(request.hand_id, hand)
+    if hand.end is not None:
+        if not hand.end.voided:
+            raise Refusal(Reason.HAND_OVER, f"{hand.hand_id} was settled.", field="hand_id")
+        return Settled(hand, replayed=True)
+    one, two, three = (players[player_id] for player_id in hand.player_ids)
+    end = End(
+        at_ms=at_ms,
+        voided=True,
+        fingerprint=b"",
+        balance_before=(one.chips, two.chips, three.chips),
+        chips=ZERO,
+        rake=ZERO,
+        flee_chips=0,
+        rating_before=(one.rating, two.rating, three.rating),
+        rating=ZERO,
+    )
+    voided = Hand(hand.hand_id, hand.table_id, hand.player_ids, hand.carried, hand.minimum, end)
+    return Settled(voided, (one.chips_account, two.chips_account, three.chips_account))
+
+
+def check_outcome(request: SettleHand) -> None:
+    """Raises Refusal INVALID when no hand of the book can have ended so."""
+    outcome = request.outcome
+    if (outcome.winner is None) == (outcome.fled is None):
+        raise _invalid("winner", "a hand is either won or fled")
+    if outcome.winner is not None and outcome.landlord is None:
+        raise _invalid("landlord", "a hand that was won had a landlord")
+    for name, seat in (("landlord", outcome.landlord), ("fled", outcome.fled)):
+        if seat is not None and seat not in (0, 1, 2):
+            raise _invalid(name, "a seat is 0, 1 or 2")
+    if outcome.fled is None and not 1 <= outcome.level <= 3:
+        raise _invalid("level", "it is 1, 2 or 3")
+    if not 0 <= outcome.level <= 3:
+        raise _invalid("level", "it is 0 to 3")
+    if outcome.multiplier < 1 or (outcome.fled is not None and outcome.flee_multiplier < 1):
+        raise _invalid("multiplier", "it is at least 1")
+    if outcome.elapsed_s < 0:
+        raise _invalid("elapsed_s", "it is not negative")
+    largest = max(outcome.multiplier, outcome.flee_multiplier)
+    if request.base * max(outcome.level, 1) * largest * 3 > GREATEST_INT64:
+        raise _invalid("multiplier", "the stake does not fit 64 bits")
+
+
+def _legs(end: End, fled: int | None, seats: list[Player]) -> tuple[Leg, ...]:
+    legs: list[Leg] = []
+    for seat, player in enumerate(seats):
+        chips, rake, rating = end.chips[seat], end.rake[seat], end.rating[seat]
+        if chips or rake:
+            kind = "flee" if seat == fled else "win" if chips + rake > 0 else "lose"
+            legs.append(Leg(player.chips_account, "chips", kind, chips, rake, player.chips))
+        if rating:
+            kind = "flee" if seat == fled else "win" if rating > 0 else "lose"
+            legs.append(Leg(player.rating_account, "rating", kind, rating, 0, player.rating))
+    if rake := sum(end.rake):
+        legs.append(Leg(RAKE, "chips", "rake", rake, 0, None))
+    if end.flee_chips:
+        legs.append(Leg(FLEE, "chips", "flee", end.flee_chips, 0, None))
+    if issued := -sum(end.rating):
+        legs.append(Leg(RATING_ISSUANCE, "rating", "win" if issued < 0 else "lose", issued, 0, None))
+    return tuple(legs)
+
+
+def _opened(hand_id: str, hand: Hand | None) -> Hand:
+    if hand is None:
+        raise Refusal(Reason.NOT_FOUND, f"No hand {hand_id} was opened.", field="hand_id")
+    return hand
+
+
+def _conflict(key: str) -> Refusal:
+    return Refusal(Reason.KEY_CONFLICT, f"{key} is known with another request.", field="hand_id", key=key)
+
+
+def _invalid(name: str, what: str) -> Refusal:
+    return Refusal(Reason.INVALID, f"{name}: {what}.", field=f"record.outcome.{name}")

@@ -1,0 +1,259 @@
+-- All that the service may do. Each function runs as the owner; a batch of requests costs one call, whatever its size.
+-- Within a transaction: lock_players, read_*, then the writes. The lock is one sorted statement, so that no two
+-- transactions wait for each other; the read is another, so that it sees what was committed while the first waited.
+
+-- Plans do not depend on the arrays, and planning anew costs more than running.
+CREATE FUNCTION ledger.lock_players(p_player_ids text[])
+  RETURNS TABLE (player_id text, chips_account bigint, chips bigint, rating_account bigint, rating bigint,
+                 hand_id text, at timestamptz)
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp
+  SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+  PERFORM FROM account a WHERE a.player_id = ANY (p_player_ids) AND a.unit = 'chips'
+  ORDER BY a.account_id FOR NO KEY UPDATE;
+  RETURN QUERY
+  SELECT c.player_id, c.account_id, c.balance, r.account_id, r.balance, s.hand_id, now()
+  FROM account c
+  JOIN account r ON r.player_id = c.player_id AND r.unit = 'rating'
+  LEFT JOIN open_seat s ON s.account_id = c.account_id
+  WHERE c.player_id = ANY (p_player_ids) AND c.unit = 'chips';
+END $$;
+
+-- Makes the accounts that are missing. Run by itself: an insert can wait for another one, and must hold no lock then.
+CREATE FUNCTION ledger.add_players(p_player_ids text[]) RETURNS void
+  LANGUAGE sql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+  INSERT INTO account (kind, unit, player_id, balance, seq)
+  SELECT 'player', unit, player_id, 0, 0
+  FROM unnest(p_player_ids) AS player_id, unnest(enum_range(NULL::unit)) AS unit
+  ORDER BY player_id, unit
+  ON CONFLICT DO NOTHING
+$$;
+
+-- Hands as they are, and how they ended if they have; `fingerprint` is null while a hand is open.
+CREATE FUNCTION ledger.read_hands(p_hand_ids text[])
+  RETURNS TABLE (hand_id text, table_id text, player_ids text[], carried bigint[], minimum bigint, at timestamptz,
+                 voided boolean, fingerprint bytea, balance_before bigint[], chips bigint[], rake bigint[],
+                 flee_chips bigint, rating_before bigint[], rating bigint[])
+  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp
+  SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN QUERY
+  SELECT h.hand_id, h.table_id, h.player_ids, h.carried, h.minimum, s.at,
+         s.voided, s.fingerprint, s.balance_before, s.chips, s.rake, s.flee_chips, s.rating_before, s.rating
+  FROM hand h LEFT JOIN settlement s ON s.hand_id = h.hand_id
+  WHERE h.hand_id = ANY (p_hand_ids);
+END $$;
+
+CREATE FUNCTION ledger.read_granted(p_keys text[])
+  RETURNS TABLE (key text, player_id text, kind text, chips bigint, chips_after bigint, rating_after bigint)
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+  SELECT key, player_id, kind::text, chips, chips_after, rating_after FROM granted WHERE key = ANY (p_keys)
+$$;
+
+-- Writes ---------------------------------------------------------------------------------------------------------------
+
+-- Moves what the legs say. A player's leg carries the balance that the rules were computed from (`p_before`), and
+-- fails when it is another one; a system account's has null there. Not callable by the service.
+CREATE FUNCTION ledger.post(p_key text[], p_account bigint[], p_unit ledger.unit[], p_kind ledger.transfer_kind[],
+                            p_amount bigint[], p_rake bigint[], p_before bigint[]) RETURNS void
+  LANGUAGE plpgsql SET search_path = ledger, pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE posted bigint;
+BEGIN
+  WITH leg AS (
+    SELECT * FROM unnest(p_key, p_account, p_unit, p_kind, p_amount, p_rake, p_before)
+      AS leg (key, account_id, unit, kind, amount, rake, before)
+  ), moved AS (
+    UPDATE account a SET balance = a.balance + leg.amount, seq = a.seq + 1
+    FROM leg WHERE a.account_id = leg.account_id AND a.balance = leg.before
+    RETURNING a.account_id, a.seq, leg.amount, a.balance, leg.rake, leg.unit, leg.kind, leg.key
+  )
+  INSERT INTO transfer (account_id, seq, amount, balance_after, rake, at, unit, kind, key)
+  SELECT account_id, seq, amount, balance, rake, now(), unit, kind, key FROM moved
+  UNION ALL
+  SELECT account_id, nextval('system_seq'), amount, NULL, rake, now(), unit, kind, key FROM leg WHERE before IS NULL;
+  GET DIAGNOSTICS posted = ROW_COUNT;
+  IF posted <> cardinality(p_account) THEN
+    RAISE EXCEPTION 'a balance is not the one that was read' USING ERRCODE = 'serialization_failure';
+  END IF;
+END $$;
+
+CREATE FUNCTION ledger.tell(p_subject text, p_key text[], p_payload bytea[]) RETURNS void
+  LANGUAGE sql SET search_path = ledger, pg_catalog, pg_temp AS $$
+  INSERT INTO outbox (subject, key, payload)
+  SELECT p_subject, key, payload FROM unnest(p_key, p_payload) AS news (key, payload)
+$$;
+
+-- Arrays of players, accounts and balances hold three for each hand, by seat.
+CREATE FUNCTION ledger.open_hands(p_hand_id text[], p_table_id text[], p_minimum bigint[],
+                                  p_player_id text[], p_account bigint[], p_carried bigint[]) RETURNS void
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp
+  SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  INSERT INTO hand (hand_id, table_id, player_ids, carried, minimum, opened_at)
+  SELECT hand_id, table_id, p_player_id[3 * n - 2 : 3 * n], p_carried[3 * n - 2 : 3 * n], minimum, now()
+  FROM unnest(p_hand_id, p_table_id, p_minimum) WITH ORDINALITY AS opened (hand_id, table_id, minimum, n);
+  INSERT INTO open_seat (account_id, hand_id)
+  SELECT account_id, p_hand_id[(n + 2) / 3] FROM unnest(p_account) WITH ORDINALITY AS seat (account_id, n);
+END $$;
+
+-- Frees the seats of hands that end. Not callable by the service.
+CREATE FUNCTION ledger.close_seats(p_hand_id text[], p_account bigint[]) RETURNS void
+  LANGUAGE plpgsql SET search_path = ledger, pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE closed bigint;
+BEGIN
+  DELETE FROM open_seat s USING unnest(p_account) WITH ORDINALITY AS seat (account_id, n)
+  WHERE s.account_id = seat.account_id AND s.hand_id = p_hand_id[(n + 2) / 3];
+  GET DIAGNOSTICS closed = ROW_COUNT;
+  IF closed <> cardinality(p_account) THEN
+    RAISE EXCEPTION 'a hand is not open' USING ERRCODE = 'serialization_failure';
+  END IF;
+END $$;
+
+-- `p_leg_hand` is the number (from 1) of the hand that a leg belongs to.
+CREATE FUNCTION ledger.settle_hands(
+    p_hand_id text[], p_fingerprint bytea[], p_record bytea[], p_news bytea[], p_account bigint[],
+    p_balance_before bigint[], p_chips bigint[], p_rake bigint[], p_flee_chips bigint[],
+    p_rating_before bigint[], p_rating bigint[],
+    p_leg_hand int[], p_leg_account bigint[], p_leg_unit text[], p_leg_kind text[], p_leg_amount bigint[],
+    p_leg_rake bigint[], p_leg_before bigint[]) RETURNS void
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp
+  SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  PERFORM close_seats(p_hand_id, p_account);
+  INSERT INTO settlement (hand_id, at, voided, fingerprint, balance_before, chips, rake, flee_chips,
+                          rating_before, rating, record)
+  SELECT hand_id, now(), false, fingerprint, p_balance_before[3 * n - 2 : 3 * n], p_chips[3 * n - 2 : 3 * n],
+         p_rake[3 * n - 2 : 3 * n], flee_chips, p_rating_before[3 * n - 2 : 3 * n], p_rating[3 * n - 2 : 3 * n], record
+  FROM unnest(p_hand_id, p_fingerprint, p_flee_chips, p_record)
+    WITH ORDINALITY AS settled (hand_id, fingerprint, flee_chips, record, n);
+  PERFORM post(ARRAY(SELECT p_hand_id[n] FROM unnest(p_leg_hand) AS n), p_leg_account, p_leg_unit::unit[],
+               p_leg_kind::transfer_kind[], p_leg_amount, p_leg_rake, p_leg_before);
+  PERFORM tell('ddz.hand.settled', p_hand_id, p_news);
+END $$;
+
+CREATE FUNCTION ledger.void_hands(p_hand_id text[], p_fingerprint bytea[], p_reason text[], p_account bigint[],
+                                  p_balance_before bigint[], p_rating_before bigint[]) RETURNS void
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM close_seats(p_hand_id, p_account);
+  INSERT INTO settlement (hand_id, at, voided, fingerprint, balance_before, chips, rake, flee_chips,
+                          rating_before, rating, void_reason)
+  SELECT hand_id, now(), true, fingerprint, p_balance_before[3 * n - 2 : 3 * n], '{0,0,0}', '{0,0,0}', 0,
+         p_rating_before[3 * n - 2 : 3 * n], '{0,0,0}', reason
+  FROM unnest(p_hand_id, p_fingerprint, p_reason) WITH ORDINALITY AS voided (hand_id, fingerprint, reason, n);
+END $$;
+
+CREATE FUNCTION ledger.grant_chips(
+    p_key text[], p_player_id text[], p_account bigint[], p_kind text[], p_chips bigint[], p_chips_after bigint[],
+    p_rating_after bigint[], p_relief_day date[], p_relief_number int[], p_news bytea[]) RETURNS void
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+DECLARE
+  issuance CONSTANT bigint := 3;
+  n CONSTANT int := cardinality(p_key);
+BEGIN
+  INSERT INTO granted (key, player_id, kind, chips, chips_after, rating_after, at, relief_day, relief_number)
+  SELECT key, player_id, kind::transfer_kind, chips, chips_after, rating_after, now(), relief_day, relief_number
+  FROM unnest(p_key, p_player_id, p_kind, p_chips, p_chips_after, p_rating_after, p_relief_day, p_relief_number)
+    AS given (key, player_id, kind, chips, chips_after, rating_after, relief_day, relief_number);
+  PERFORM post(
+    p_key || p_key, p_account || array_fill(issuance, ARRAY[n]), array_fill('chips'::unit, ARRAY[2 * n]),
+    (p_kind || p_kind)::transfer_kind[], p_chips || ARRAY(SELECT -chips FROM unnest(p_chips) AS chips),
+    array_fill(0::bigint, ARRAY[2 * n]),
+    ARRAY(SELECT after - chips FROM unnest(p_chips_after, p_chips) AS given (after, chips))
+      || array_fill(NULL::bigint, ARRAY[n]));
+  PERFORM tell('ddz.account.changed', p_key, p_news);
+END $$;
+
+-- News -----------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION ledger.oldest_news(p_limit int)
+  RETURNS TABLE (outbox_id bigint, subject text, key text, payload bytea)
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+  SELECT outbox_id, subject, key, payload FROM outbox ORDER BY outbox_id LIMIT p_limit
+$$;
+
+CREATE FUNCTION ledger.forget_news(p_outbox_ids bigint[]) RETURNS void
+  LANGUAGE sql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+  DELETE FROM outbox WHERE outbox_id = ANY (p_outbox_ids)
+$$;
+
+-- Reads ----------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION ledger.balances(p_player_ids text[])
+  RETURNS TABLE (player_id text, chips bigint, rating bigint, hand_id text)
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+  SELECT c.player_id, c.balance, r.balance, s.hand_id
+  FROM account c
+  JOIN account r ON r.player_id = c.player_id AND r.unit = 'rating'
+  LEFT JOIN open_seat s ON s.account_id = c.account_id
+  WHERE c.player_id = ANY (p_player_ids) AND c.unit = 'chips'
+$$;
+
+-- The newest transfers of one account with a seq below `p_below`.
+CREATE FUNCTION ledger.statement(p_player_id text, p_unit text, p_below bigint, p_limit int)
+  RETURNS TABLE (account_id bigint, seq bigint, amount bigint, balance_after bigint, rake bigint, at timestamptz,
+                 unit text, kind text, key text)
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+  SELECT t.account_id, t.seq, t.amount, t.balance_after, t.rake, t.at, t.unit::text, t.kind::text, t.key
+  FROM account a JOIN transfer t ON t.account_id = a.account_id
+  WHERE a.player_id = p_player_id AND a.unit = p_unit::unit AND t.seq < p_below
+  ORDER BY t.seq DESC LIMIT p_limit
+$$;
+
+CREATE FUNCTION ledger.leaders(p_unit text, p_limit int)
+  RETURNS TABLE (player_id text, chips bigint, rating bigint)
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+  SELECT top.player_id, c.balance, r.balance
+  FROM (SELECT player_id, balance FROM account WHERE kind = 'player' AND unit = p_unit::unit
+        ORDER BY balance DESC, player_id LIMIT p_limit) AS top
+  JOIN account c ON c.player_id = top.player_id AND c.unit = 'chips'
+  JOIN account r ON r.player_id = top.player_id AND r.unit = 'rating'
+  ORDER BY top.balance DESC, top.player_id
+$$;
+
+CREATE FUNCTION ledger.settled_hand(p_hand_id text)
+  RETURNS TABLE (hand_id text, player_ids text[], carried bigint[], at timestamptz, balance_before bigint[],
+                 chips bigint[], rake bigint[], flee_chips bigint, rating_before bigint[], rating bigint[],
+                 record bytea)
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+  SELECT h.hand_id, h.player_ids, h.carried, s.at, s.balance_before, s.chips, s.rake, s.flee_chips, s.rating_before,
+         s.rating, s.record
+  FROM hand h JOIN settlement s ON s.hand_id = h.hand_id WHERE h.hand_id = p_hand_id AND NOT s.voided
+$$;
+
+-- Newest first.
+CREATE FUNCTION ledger.settled_hands(p_since timestamptz, p_limit int)
+  RETURNS TABLE (hand_id text, player_ids text[], carried bigint[], at timestamptz, balance_before bigint[],
+                 chips bigint[], rake bigint[], flee_chips bigint, rating_before bigint[], rating bigint[],
+                 record bytea)
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+  SELECT h.hand_id, h.player_ids, h.carried, s.at, s.balance_before, s.chips, s.rake, s.flee_chips, s.rating_before,
+         s.rating, s.record
+  FROM settlement s JOIN hand h ON h.hand_id = s.hand_id
+  WHERE s.at >= p_since AND NOT s.voided
+  ORDER BY s.at DESC, s.hand_id LIMIT p_limit
+$$;
+
+CREATE FUNCTION ledger.totals()
+  RETURNS TABLE (hands_settled bigint, hands_voided bigint, hands_open bigint, chips_sum bigint, rating_sum bigint,
+                 negative_balances bigint, outbox_pending bigint)
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+  SELECT
+    (SELECT count(*) FROM settlement WHERE NOT voided), (SELECT count(*) FROM settlement WHERE voided),
+    (SELECT count(DISTINCT hand_id) FROM open_seat),
+    (SELECT coalesce(sum(balance), 0) FROM account WHERE unit = 'chips')::bigint
+      + (SELECT coalesce(sum(amount), 0) FROM transfer WHERE account_id <= 100 AND unit = 'chips')::bigint,
+    (SELECT coalesce(sum(balance), 0) FROM account WHERE unit = 'rating')::bigint
+      + (SELECT coalesce(sum(amount), 0) FROM transfer WHERE account_id <= 100 AND unit = 'rating')::bigint,
+    (SELECT count(*) FROM account WHERE balance < 0), (SELECT count(*) FROM outbox)
+$$;
+
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA ledger FROM PUBLIC; -- who has them by default
+GRANT EXECUTE ON FUNCTION
+  ledger.applied_migrations,
+  ledger.lock_players, ledger.add_players, ledger.read_hands, ledger.read_granted,
+  ledger.open_hands, ledger.settle_hands, ledger.void_hands, ledger.grant_chips,
+  ledger.oldest_news, ledger.forget_news,
+  ledger.balances, ledger.statement, ledger.leaders, ledger.settled_hand, ledger.settled_hands, ledger.totals
+TO ddz_ledger;

@@ -1,0 +1,191 @@
+"""Postgres through the functions of migrations/: rows in, values out, no decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import asyncpg
+
+from services.ledger.grants import Given
+from services.ledger.ledger import End, Hand, Opened, Player, Settled
+
+Connection: TypeAlias = asyncpg.Connection
+
+
+def to_ms(at: datetime) -> int:
+    """Milliseconds since the epoch, rounded down."""
+    return int(at.timestamp() * 1000)
+
+
+# ---- within a transaction -------------------------------------------------------------------------------------------
+
+
+async def lock_players(connection: Connection, player_ids: Iterable[str]) -> tuple[dict[str, Player], int]:
+    """Locks and reads the players that exist; also the transaction's time in ms (0 when none exists)."""
+    rows = await connection.fetch("SELECT * FROM ledger.lock_players($1)", list(player_ids))
+    players = {row[0]: Player(row[0], row[1], row[2], row[3], row[4], row[5]) for row in rows}
+    return players, to_ms(rows[0][6]) if rows else 0
+
+
+async def add_players(connection: Connection, player_ids: Iterable[str]) -> None:
+    """Makes accounts with nothing in them; not within a transaction."""
+    await connection.execute("SELECT ledger.add_players($1)", list(player_ids))
+
+
+async def read_hands(connection: Connection, hand_ids: Sequence[str]) -> dict[str, Hand]:
+    """The hands that were opened, by id."""
+    rows = await connection.fetch("SELECT * FROM ledger.read_hands($1)", hand_ids)
+    return {row["hand_id"]: _hand(row, row["table_id"], row["minimum"]) for row in rows}
+
+
+def _hand(row: Any, table_id: str, minimum: int) -> Hand:
+    end = None
+    if row["at"] is not None:
+        end = End(
+            at_ms=to_ms(row["at"]),
+            voided=row["voided"],
+            fingerprint=row["fingerprint"],
+            balance_before=tuple(row["balance_before"]),
+            chips=tuple(row["chips"]),
+            rake=tuple(row["rake"]),
+            flee_chips=row["flee_chips"],
+            rating_before=tuple(row["rating_before"]),
+            rating=tuple(row["rating"]),
+        )
+    return Hand(row["hand_id"], table_id, tuple(row["player_ids"]), tuple(row["carried"]), minimum, end)
+
+
+async def read_granted(connection: Connection, keys: Sequence[str]) -> dict[str, Given]:
+    """The grants that were made, by key."""
+    rows = await connection.fetch("SELECT * FROM ledger.read_granted($1)", keys)
+    return {row["key"]: Given(*row) for row in rows}
+
+
+async def write_opened(connection: Connection, opened: Sequence[Opened]) -> None:
+    """Seats the players of hands that are opened now."""
+    await connection.execute(
+        "SELECT ledger.open_hands($1, $2, $3, $4, $5, $6)",
+        [each.hand.hand_id for each in opened],
+        [each.hand.table_id for each in opened],
+        [each.hand.minimum for each in opened],
+        [player_id for each in opened for player_id in each.hand.player_ids],
+        [account for each in opened for account in each.accounts],
+        [chips for each in opened for chips in each.hand.carried],
+    )
+
+
+async def write_settled(
+    connection: Connection, settled: Sequence[Settled], records: Sequence[bytes], news: Sequence[bytes]
+) -> None:
+    """Everything that settlements change, in one call."""
+    ends = [_end(each) for each in settled]
+    legs = [leg for each in settled for leg in each.legs]
+    await connection.execute(
+        "SELECT ledger.settle_hands($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+        [each.hand.hand_id for each in settled],
+        [end.fingerprint for end in ends],
+        records,
+        news,
+        [account for each in settled for account in each.accounts],
+        [chips for end in ends for chips in end.balance_before],
+        [chips for end in ends for chips in end.chips],
+        [chips for end in ends for chips in end.rake],
+        [end.flee_chips for end in ends],
+        [rating for end in ends for rating in end.rating_before],
+        [rating for end in ends for rating in end.rating],
+        [number for number, each in enumerate(settled, 1) for _ in each.legs],
+        [leg.account for leg in legs],
+        [leg.unit for leg in legs],
+        [leg.kind for leg in legs],
+        [leg.amount for leg in legs],
+        [leg.rake for leg in legs],
+        [leg.before for leg in legs],
+    )
+
+
+async def write_voided(connection: Connection, voided: Sequence[Settled], reasons: Sequence[str]) -> None:
+    """Closes hands without moving a chip."""
+    ends = [_end(each) for each in voided]
+    await connection.execute(
+        "SELECT ledger.void_hands($1, $2, $3, $4, $5, $6)",
+        [each.hand.hand_id for each in voided],
+        [end.fingerprint for end in ends],
+        reasons,
+        [account for each in voided for account in each.accounts],
+        [chips for end in ends for chips in end.balance_before],
+        [rating for end in ends for rating in end.rating_before],
+    )
+
+
+async def write_given(connection: Connection, given: Sequence[Given], news: Sequence[bytes]) -> None:
+    """Grants, with their transfers."""
+    await connection.execute(
+        "SELECT ledger.grant_chips($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        [each.key for each in given],
+        [each.player_id for each in given],
+        [each.account for each in given],
+        [each.kind for each in given],
+        [each.chips for each in given],
+        [each.chips_after for each in given],
+        [each.rating_after for each in given],
+        [each.relief_day for each in given],
+        [each.relief_number for each in given],
+        news,
+    )
+
+
+def _end(settled: Settled) -> End:
+    assert settled.hand.end is not None
+    return settled.hand.end
+
+
+# ---- reads ----------------------------------------------------------------------------------------------------------
+
+
+async def hand_players(pool: asyncpg.Pool, hand_id: str) -> tuple[str, ...]:
+    """Who sits in a hand that was opened; nobody when it was not. It never changes."""
+    rows = await pool.fetch("SELECT player_ids FROM ledger.read_hands($1)", [hand_id])
+    return tuple(rows[0]["player_ids"]) if rows else ()
+
+
+async def balances(pool: asyncpg.Pool, player_ids: Sequence[str]) -> dict[str, tuple[int, int, str]]:
+    """Chips, rating and open hand ("" when none) of the players that have accounts."""
+    rows = await pool.fetch("SELECT * FROM ledger.balances($1)", player_ids)
+    return {row["player_id"]: (row["chips"], row["rating"], row["hand_id"] or "") for row in rows}
+
+
+async def statement(pool: asyncpg.Pool, player_id: str, unit: str, below: int, limit: int) -> list[Any]:
+    """The newest transfers of a player's account whose seq is below `below`."""
+    return list(await pool.fetch("SELECT * FROM ledger.statement($1, $2, $3, $4)", player_id, unit, below, limit))
+
+
+async def leaders(pool: asyncpg.Pool, unit: str, limit: int) -> list[tuple[str, int, int]]:
+    """(player, chips, rating), the greatest first."""
+    rows = await pool.fetch("SELECT * FROM ledger.leaders($1, $2)", unit, limit)
+    return [(row["player_id"], row["chips"], row["rating"]) for row in rows]
+
+
+def _settled(row: Any) -> tuple[Hand, bytes]:
+    return _hand({**row, "voided": False, "fingerprint": b""}, "", 0), row["record"]
+
+
+async def settled_hand(pool: asyncpg.Pool, hand_id: str) -> tuple[Hand, bytes] | None:
+    """A settled hand and its record; None when it is not known, open or void."""
+    row = await pool.fetchrow("SELECT * FROM ledger.settled_hand($1)", hand_id)
+    return _settled(row) if row else None
+
+
+async def settled_hands(pool: asyncpg.Pool, since_ms: int, limit: int) -> list[tuple[Hand, bytes]]:
+    """Settled hands and their records, newest first."""
+    since = datetime.fromtimestamp(since_ms / 1000, UTC)
+    rows = await pool.fetch("SELECT * FROM ledger.settled_hands($1, $2)", since, limit)
+    return [_settled(row) for row in rows]
+
+
+async def totals(pool: asyncpg.Pool) -> dict[str, int]:
+    """Counts and sums over the whole ledger, in one snapshot."""
+    row = await pool.fetchrow("SELECT * FROM ledger.totals()")
+    assert row is not None
+    return dict(row)

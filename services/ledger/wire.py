@@ -1,0 +1,146 @@
+"""Between protobuf and the values of the domain, both ways."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+from ddz.common.v1 import hand_pb2
+from ddz.ledger.v1 import ledger_pb2, news_pb2
+from doudizhu.hand import Side
+from doudizhu.refusal import Refusal
+from doudizhu.rulebook import BOOKS, RuleBook, override
+from doudizhu.settle import Outcome
+from doudizhu.titles import title
+from services.ledger.grants import Given
+from services.ledger.ledger import Hand, Reason, SettleHand, check_outcome
+
+_SIDES: Final = {hand_pb2.SIDE_LANDLORD: Side.LANDLORD, hand_pb2.SIDE_FARMERS: Side.FARMERS}
+
+
+@lru_cache(maxsize=1024)
+def book_of(book_id: str, fields_json: str) -> RuleBook:
+    """The book of a room's terms; raises Refusal INVALID when there is none of that id or a field is wrong."""
+    if book_id not in BOOKS:
+        raise Refusal(Reason.INVALID, f"There is no rule book {book_id!r}.", field="record.terms.book")
+    if not fields_json:
+        return BOOKS[book_id]
+    try:
+        fields = json.loads(fields_json)
+    except json.JSONDecodeError as broken:
+        raise Refusal(Reason.INVALID, f"No JSON: {broken}.", field="record.terms.book_fields_json") from None
+    if not isinstance(fields, dict):
+        raise Refusal(Reason.INVALID, "A JSON object is wanted.", field="record.terms.book_fields_json")
+    return override(BOOKS[book_id], fields)
+
+
+def outcome_of(proto: hand_pb2.Outcome) -> Outcome:
+    """The outcome as the rules know it; nothing is checked."""
+    return Outcome(
+        winner=_SIDES.get(proto.winner),
+        landlord=proto.landlord if proto.HasField("landlord") else None,
+        level=proto.level,
+        multiplier=proto.multiplier,
+        fled=proto.fled if proto.HasField("fled") else None,
+        flee_multiplier=proto.flee_multiplier,
+        elapsed_s=proto.elapsed_s,
+    )
+
+
+def settle_request(record: hand_pb2.HandRecord) -> SettleHand:
+    """The request that a record makes; raises Refusal INVALID when it cannot be settled."""
+    if not record.HasField("outcome"):
+        raise Refusal(Reason.INVALID, "The record has no outcome: void the hand instead.", field="record.outcome")
+    # The same record always has the same bytes, so that a repeat is known by them.
+    stored = record.SerializeToString(deterministic=True)
+    request = SettleHand(
+        hand_id=record.hand_id,
+        room_id=record.terms.room_id,
+        player_ids=tuple(player.player_id for player in record.players),
+        book=book_of(record.terms.book, record.terms.book_fields_json),
+        outcome=outcome_of(record.outcome),
+        base=record.base_chips,
+        rake=record.terms.rake_chips,
+        fingerprint=hashlib.sha256(stored).digest(),
+        record=stored,
+    )
+    check_outcome(request)
+    return request
+
+
+def settlement(hand: Hand) -> ledger_pb2.Settlement:
+    """The settlement of a hand that was settled."""
+    end = hand.end
+    assert end is not None
+    seats = [
+        ledger_pb2.SeatResult(
+            player_id=hand.player_ids[seat],
+            carried_chips=hand.carried[seat],
+            balance_before_chips=end.balance_before[seat],
+            chips=end.chips[seat],
+            rake_chips=end.rake[seat],
+            balance_after_chips=end.balance_before[seat] + end.chips[seat],
+            rating=end.rating[seat],
+            rating_before=end.rating_before[seat],
+            rating_after=end.rating_before[seat] + end.rating[seat],
+        )
+        for seat in range(3)
+    ]
+    return ledger_pb2.Settlement(
+        hand_id=hand.hand_id, seats=seats, system_chips=-sum(end.chips), settled_at_ms=end.at_ms
+    )
+
+
+def balance(player_id: str, chips: int, rating: int) -> ledger_pb2.Balance:
+    """A balance with its title."""
+    return ledger_pb2.Balance(player_id=player_id, chips=chips, rating=rating, title=title(rating).zh)
+
+
+def result(replayed: bool) -> ledger_pb2.Result.ValueType:
+    """How a keyed write ended."""
+    return ledger_pb2.RESULT_REPLAYED if replayed else ledger_pb2.RESULT_APPLIED
+
+
+def transfer(row: Any) -> ledger_pb2.Transfer:
+    """A row of a statement."""
+    of_a_hand = row["kind"] in {"win", "lose", "rake", "flee", "reverse"}
+    return ledger_pb2.Transfer(
+        transfer_id=f"{row['account_id']}.{row['seq']}",
+        kind=row["kind"],
+        unit=row["unit"],
+        amount=row["amount"],
+        rake_chips=row["rake"],
+        balance_after=row["balance_after"],
+        hand_id=row["key"].removeprefix("reverse:") if of_a_hand else "",
+        at_ms=int(row["at"].timestamp() * 1000),
+    )
+
+
+def stored_record(data: bytes) -> hand_pb2.HandRecord:
+    """A record as it was stored."""
+    return hand_pb2.HandRecord.FromString(data)
+
+
+# ---- news -----------------------------------------------------------------------------------------------------------
+
+
+def hand_settled(request: SettleHand, hand: Hand) -> bytes:
+    """The payload of ddz.hand.settled."""
+    message = news_pb2.HandSettled(
+        room_id=request.room_id, table_id=hand.table_id, book=request.book.id, settlement=settlement(hand)
+    )
+    return message.SerializeToString()
+
+
+def account_changed(given: Given) -> bytes:
+    """The payload of ddz.account.changed after a grant."""
+    return accounts_changed(given.key, [(given.player_id, given.chips_after, given.rating_after)])
+
+
+def accounts_changed(key: str, after: Iterable[tuple[str, int, int]]) -> bytes:
+    """The payload of ddz.account.changed: (player, chips, rating) after the write of that key."""
+    message = news_pb2.AccountChanged(key=key, balances=[balance(*each) for each in after])
+    return message.SerializeToString()
