@@ -22,6 +22,7 @@ __all__ = [
     "choose_follow",
     "choose_lead",
     "classify",
+    "highest_beating",
     "is_bomb",
     "readings",
     "strength",
@@ -71,6 +72,11 @@ def choose_lead(book: RuleBook, cards: Iterable[int], type: str | None = None, r
     )
 
 
+def highest_beating(book: RuleBook, found: Readings, over: Combo) -> Combo | None:
+    """Of the readings that beat a combo the highest (D-02); None when none does."""
+    return max((reading for reading in found if beats(book, reading, over)), key=strength, default=None)
+
+
 def choose_follow(book: RuleBook, cards: Iterable[int], over: Combo) -> Combo:
     """The combo that these cards are when they follow another: of the readings that beat it, the highest (D-02).
 
@@ -78,14 +84,14 @@ def choose_follow(book: RuleBook, cards: Iterable[int], over: Combo) -> Combo:
     `readings` raises.
     """
     found = _readings_or_refuse(book, cards)
-    beating = [reading for reading in found if beats(book, reading, over)]
-    if not beating:
+    beating = highest_beating(book, found, over)
+    if beating is None:
         raise Illegal(
             Reason.DOES_NOT_BEAT,
             f"{format_cards(found[0].cards)} does not beat {over.type} {RANKS[over.rank]}",
             field="cards",
         )
-    return max(beating, key=strength)
+    return beating
 
 
 def _readings_or_refuse(book: RuleBook, cards: Iterable[int]) -> Readings:

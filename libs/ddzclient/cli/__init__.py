@@ -1,0 +1,41 @@
+"""The `ddz` command: one module of this package for each subcommand, imported when it is called.
+
+A subcommand is an entry in COMMANDS and a module of that name with two functions: `configure(parser)` adds its
+arguments, `run(arguments) -> int` does the work and answers the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+COMMANDS: Final = {
+    "rules": "answer questions about the rules, JSON lines in and out",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one subcommand and returns its exit status; `argv` without the program name, default the process's own."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    chosen = next((word for word in words if word in COMMANDS), None)
+    parser = argparse.ArgumentParser(prog="ddz", description="Play, watch and run a Dou Dizhu (斗地主) server.")
+    subparsers = parser.add_subparsers(dest="command", metavar="command", required=True)
+    for name, what in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=what, description=what)
+        if name == chosen:
+            importlib.import_module(f"{__name__}.{name}").configure(subparser)
+    arguments = parser.parse_args(words)
+    try:
+        status = int(importlib.import_module(f"{__name__}.{arguments.command}").run(arguments))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read us has gone, as `| head` does: not an error, but nothing more can be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
