@@ -42,8 +42,8 @@ _KINDS: Final = {
 }
 
 
-class RoomsError(Exception):
-    """A rooms file cannot be used; the message names file, line, room and field."""
+class RoomsError(OSError):
+    """A rooms file cannot be used; the message names file, line, room and field. An OSError: nobody starts with it."""
 
 
 class _Document:
@@ -102,6 +102,23 @@ def load(path: Path) -> tuple[lobby_pb2.Room, ...]:
             raise document.wrong(("rooms", index, "room_id"), "is used twice", room.room_id)
         rooms.append(room)
     return tuple(rooms)
+
+
+def admit(room: lobby_pb2.Room, chips: int) -> None:
+    """Raises Refusal BELOW_MINIMUM or ABOVE_MAXIMUM, the bound in its data, for whom the room is not (RULES.md 4)."""
+    terms = room.terms
+    minimum = least_chips(room)
+    if chips < minimum:
+        words = f"This room asks for at least {minimum} chips."
+        raise Refusal("BELOW_MINIMUM", words, minimum_chips=minimum, chips=chips, room_id=room.room_id)
+    if terms.maximum_chips and chips > terms.maximum_chips:
+        words = f"This room is for at most {terms.maximum_chips} chips."
+        raise Refusal("ABOVE_MAXIMUM", words, maximum_chips=terms.maximum_chips, chips=chips, room_id=room.room_id)
+
+
+def least_chips(room: lobby_pb2.Room) -> int:
+    """What a player needs to be able to sit in the room at its lowest base."""
+    return max(room.terms.minimum_chips, book_of(room.terms).minimum_bases * room.terms.base_min_chips)
 
 
 class Rooms:

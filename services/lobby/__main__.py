@@ -1,0 +1,53 @@
+"""Starts the lobby: `python -m services.lobby`. With `migrate` it brings the schema up to date, with `jwks` it prints
+the public keys of DDZ_JWT_KEYS_FILE for the gateway."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from servicekit import migrations, server
+from servicekit.config import ConfigError, load, setting
+from services.lobby import service, store, tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What `migrate` reads."""
+
+    dsn: str = setting("DDZ_POSTGRES_OWNER_DSN", "the database, as ddz_owner")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What `jwks` reads."""
+
+    file: str = setting("DDZ_JWT_KEYS_FILE", "private JWK set, newest first")
+
+
+def main() -> None:
+    """Serves until SIGTERM; exits 1 with one sentence when it cannot."""
+    parser = argparse.ArgumentParser(prog="python -m services.lobby")
+    parser.add_argument("verb", nargs="?", choices=["serve", "migrate", "jwks"], default="serve")
+    verb = parser.parse_args().verb
+    try:
+        if verb == "migrate":
+            done = asyncio.run(migrations.apply(load(Owner, os.environ).dsn, store.MIGRATIONS, store.SCHEMA))
+            sys.stdout.write(f"lobby: {', '.join(done) or 'nothing to do'}\n")
+        elif verb == "jwks":
+            sys.stdout.write(json.dumps(tokens.public_set(Path(load(Keys, os.environ).file))) + "\n")
+        else:
+            config = load(service.Config, os.environ)
+            server.run("lobby", load(server.ServerConfig, os.environ), lambda: service.build(config))
+    except (ConfigError, migrations.MigrationError, OSError) as error:
+        sys.stderr.write(f"lobby: {error}\n")
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""The lobby as everybody sees it: rooms with counts, tables as they report themselves, and the streams that watch."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Final
+
+from google.protobuf.message import DecodeError
+from nats.aio.client import Client as NatsClient
+from nats.aio.msg import Msg
+from prometheus_client import Counter as CounterMetric
+from prometheus_client import Gauge
+
+from ddz.lobby.v1 import lobby_pb2
+from doudizhu.refusal import Refusal
+from servicekit import logs
+from servicekit.rooms import Rooms
+from services.lobby.account import Reason
+from services.lobby.directory import Changes, Directory, Report
+from services.lobby.presence import Presence
+from services.lobby.tables import Tables, is_private
+
+SUBJECT: Final = "ddz.lobby.table"
+CLOSED: Final = "closed"
+
+REPORTS: Final = CounterMetric("ddz_lobby_reports", "Reports of tables, by what became of them", ["result"])
+TABLES: Final = Gauge("ddz_lobby_tables", "Listed tables", ["room"])
+PLAYERS: Final = Gauge("ddz_lobby_seated", "Seats taken at listed tables", ["room"])
+
+_FRAME_S: Final = 0.25  # at most so often a stream is told of changes
+_HEARTBEAT_S: Final = 15.0
+_SWEEP_S: Final = 1.0
+_TABLES_A_FRAME: Final = 500
+_STREAMS_A_PLAYER: Final = 8
+
+log = logs.get("board")
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class Board:
+    """One instance's view of all tables, fed by NATS; `running` keeps it fresh."""
+
+    def __init__(self, rooms: Rooms, tables: Tables, presence: Presence, bus: NatsClient) -> None:
+        self._rooms = rooms
+        self._tables = tables
+        self._presence = presence
+        self._bus = bus
+        self._directory: Directory[lobby_pb2.TableSummary] = Directory()
+        self._changed = asyncio.Event()
+        self._streams: Counter[str] = Counter()
+        self._closed = False
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Listens to the tables, and drops those that report no more."""
+        subscription = await self._bus.subscribe(SUBJECT, cb=self._on_message)
+        sweep = asyncio.create_task(self._sweep())
+        try:
+            yield
+        finally:
+            sweep.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await sweep
+            if not self._bus.is_closed:
+                await subscription.unsubscribe()
+
+    def close(self) -> None:
+        """Ends every stream: their clients find another instance."""
+        self._closed = True
+        self._wake()
+
+    # ---- what is asked --------------------------------------------------------------------------------------------
+
+    def rooms(self) -> list[lobby_pb2.Room]:
+        """Every room with its counts as they stand."""
+        found = []
+        for room in self._rooms.all():
+            counts = self._directory.counts(room.room_id)
+            shown = lobby_pb2.Room()
+            shown.CopyFrom(room)
+            shown.tables, shown.players = counts.tables, counts.players
+            found.append(shown)
+        return found
+
+    def page(self, room_id: str, after: str, size: int) -> tuple[list[lobby_pb2.TableSummary], str]:
+        """Listed tables of a room by id; and the token of the next page. Raises NOT_FOUND for no room."""
+        self._rooms.get(room_id)
+        return self._directory.page(room_id, after, size)
+
+    def room_of(self, table_id: str) -> str:
+        """The room that a table reported; empty when it has not."""
+        report = self._directory.get(table_id)
+        return report.room_id if report else ""
+
+    async def watch(self, player_id: str, room_id: str) -> AsyncIterator[lobby_pb2.WatchLobbyResponse]:
+        """Everything, then changes as they come, at most four times a second; of one room or, empty, of all.
+
+        A stream that falls behind is told the newest state of what changed, never more than there are tables.
+        """
+        if room_id:
+            self._rooms.get(room_id)
+        if self._streams[player_id] >= _STREAMS_A_PLAYER:
+            raise Refusal(Reason.LIMIT_REACHED, f"At most {_STREAMS_A_PLAYER} lobby streams a player.")
+        self._streams[player_id] += 1
+        try:
+            await self._presence.seen([player_id])
+            async for frame in self._frames(room_id):
+                yield frame
+        finally:
+            self._streams[player_id] -= 1
+            if not self._streams[player_id]:
+                del self._streams[player_id]
+
+    # ---- streams --------------------------------------------------------------------------------------------------
+
+    async def _frames(self, room_id: str) -> AsyncIterator[lobby_pb2.WatchLobbyResponse]:
+        shown: dict[str, bytes] = {}
+        version = -1
+        while not self._closed:
+            changed = self._changed
+            changes = self._directory.changes(version) if version >= 0 else None
+            for frame in self._snapshot(room_id) if changes is None else self._delta(room_id, changes):
+                self._add_rooms(frame, room_id, shown)
+                yield frame
+            version = self._directory.version if changes is None else changes.version
+            await asyncio.sleep(_FRAME_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), _HEARTBEAT_S)
+
+    def _snapshot(self, room_id: str) -> list[lobby_pb2.WatchLobbyResponse]:
+        tables = [table for table in self._directory.listed() if room_id in ("", table.room_id)]
+        starts = range(0, max(len(tables), 1), _TABLES_A_FRAME)
+        frames = [lobby_pb2.WatchLobbyResponse(tables=tables[start : start + _TABLES_A_FRAME]) for start in starts]
+        frames[0].snapshot = True
+        return frames
+
+    def _delta(self, room_id: str, changes: Changes[lobby_pb2.TableSummary]) -> list[lobby_pb2.WatchLobbyResponse]:
+        tables = [table for table in changes.changed if room_id in ("", table.room_id)]
+        return [lobby_pb2.WatchLobbyResponse(tables=tables, gone_table_ids=changes.gone)]
+
+    def _add_rooms(self, frame: lobby_pb2.WatchLobbyResponse, room_id: str, shown: dict[str, bytes]) -> None:
+        """Adds the rooms that differ from what the stream has been shown."""
+        frame.online = self._presence.online
+        for room in self.rooms():
+            if room_id in ("", room.room_id):
+                packed = room.SerializeToString(deterministic=True)
+                if shown.get(room.room_id) != packed:
+                    shown[room.room_id] = packed
+                    frame.rooms.append(room)
+
+    # ---- news -----------------------------------------------------------------------------------------------------
+
+    async def _on_message(self, message: Msg) -> None:
+        try:
+            summary = lobby_pb2.TableSummary.FromString(message.data)
+        except DecodeError:
+            REPORTS.labels("unreadable").inc()
+            return
+        closed = summary.phase == CLOSED
+        private = is_private(summary.table_id)
+        summary.private = private
+        taken = sum(1 for player in summary.players if player.player_id)
+        report = Report(summary.table_id, summary.room_id, summary.seq, taken, closed, not private, summary)
+        changed = self._directory.report(report, _now_ms())
+        REPORTS.labels("changed" if changed else "same").inc()
+        if changed:
+            self._wake()
+        if closed:
+            await self._tables.forget(summary.table_id)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            if self._directory.expire(_now_ms()):
+                self._wake()
+            await self._presence.beat(list(self._streams))
+            for room in self._rooms.all():
+                counts = self._directory.counts(room.room_id)
+                TABLES.labels(room.room_id).set(counts.tables)
+                PLAYERS.labels(room.room_id).set(counts.players)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,160 @@
+"""The way in: log-in, registration, refresh and log-out. Whoever holds a session has had the sign-up chips."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from prometheus_client import Counter
+
+from ddz.common.v1 import common_pb2
+from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
+from ddz.lobby.v1 import lobby_pb2
+from doudizhu.refusal import Refusal
+from servicekit import remote
+from services.lobby import attempts as limits
+from services.lobby import tokens
+from services.lobby.account import BOT_KEY_PREFIX, GREATEST_NAME_LENGTH, Account, Reason, display_name, login_name
+from services.lobby.attempts import Attempts, Limit
+from services.lobby.passwords import Passwords
+from services.lobby.store import Store
+from services.lobby.tokens import Tokens
+
+LOGINS: Final = Counter("ddz_logins", "Ways in taken, by method and result", ["method", "result"])
+
+_LEDGER_TIMEOUT_S: Final = 5.0
+_HOUR_S: Final = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class EntryTerms:
+    """What an operator decides about accounts."""
+
+    signup_chips: int  # 0 = none
+    refresh_s: int
+    allow_bots: bool
+    accounts_per_hour: int  # new ones from one address; 0 = any number
+
+
+class Entry:
+    """Makes and renews sessions."""
+
+    def __init__(
+        self,
+        terms: EntryTerms,
+        store: Store,
+        attempts: Attempts,
+        issuer: Tokens,
+        ledger: ledger_pb2_grpc.LedgerInternalServiceAsyncStub,
+    ) -> None:
+        self._terms = terms
+        self._store = store
+        self._attempts = attempts
+        self._tokens = issuer
+        self._ledger = ledger
+        self._passwords = Passwords()
+        self._refresh_life = timedelta(seconds=terms.refresh_s)
+
+    async def guest(self, device_key: str, address: str) -> tuple[Account, lobby_pb2.Session, bool]:
+        """The guest of a device key; whether he is new. A bot says so by its key, where bots are allowed."""
+        bot = self._terms.allow_bots and device_key.startswith(BOT_KEY_PREFIX)
+        device = tokens.digest(device_key)
+        if not await self._store.is_guest(device):
+            await self._count_new(address)
+        account, created = await self._store.guest(device, bot=bot)
+        LOGINS.labels("guest", "created" if created else "ok").inc()
+        return account, await self._open(account), created
+
+    async def password(self, name: str, password: str, address: str) -> tuple[Account, lobby_pb2.Session]:
+        """The account of a name and password; raises BAD_CREDENTIALS, alike for a wrong name and password."""
+        key = login_name(name)
+        counted = ((limits.NAME_FROM_ADDRESS, f"{key} {address}"), (limits.NAME, key), (limits.ADDRESS, address))
+        for limit, subject in counted:
+            await self._attempts.count(limit, subject)
+        found = await self._store.by_name(key)
+        if not await self._passwords.matches(found[1] if found else None, password):
+            LOGINS.labels("password", "refused").inc()
+            raise Refusal(Reason.BAD_CREDENTIALS, "Name or password is wrong.")
+        assert found is not None
+        account, kept = found
+        await self._attempts.forget(*counted[0])
+        for limit, subject in counted[1:]:
+            await self._attempts.take_back(limit, subject)
+        if self._passwords.outdated(kept):
+            await self._store.set_password(account.number, await self._passwords.hash(password))
+        LOGINS.labels("password", "ok").inc()
+        return account, await self._open(account)
+
+    async def register(self, name: str, password: str, shown: str, address: str) -> tuple[Account, lobby_pb2.Session]:
+        """A new account; raises NAME_TAKEN."""
+        key = login_name(name)
+        kept_name = display_name(shown or name[:GREATEST_NAME_LENGTH])
+        await self._count_new(address)
+        account = await self._store.register(key, await self._passwords.hash(password), kept_name)
+        if account is None:
+            raise Refusal(Reason.NAME_TAKEN, "This name is taken.", field="name")
+        LOGINS.labels("register", "created").inc()
+        return account, await self._open(account)
+
+    async def refresh(self, refresh_token: str) -> lobby_pb2.Session:
+        """A new session for a refresh token, which is used up; raises UNAUTHENTICATED when it is not good."""
+        new = tokens.new_refresh()
+        account = await self._store.rotate(tokens.digest(refresh_token), tokens.digest(new), self._refresh_life)
+        if account is None:
+            LOGINS.labels("refresh", "refused").inc()
+            raise Refusal(Reason.UNAUTHENTICATED, "Log in again: this refresh token is not good any more.")
+        LOGINS.labels("refresh", "ok").inc()
+        return self._session(account, new)
+
+    async def log_out(self, number: int) -> None:
+        """Ends every session of an account; its access tokens run out by themselves."""
+        await self._store.end_sessions(number)
+
+    async def _count_new(self, address: str) -> None:
+        if self._terms.accounts_per_hour:
+            limit = Limit("new_account", self._terms.accounts_per_hour, _HOUR_S)
+            await self._attempts.count(limit, address)
+
+    async def _open(self, account: Account) -> lobby_pb2.Session:
+        """The session of a log-in, after the sign-up grant; one that could not be made is made at the next log-in."""
+        if self._terms.signup_chips and not account.granted:
+            await self._grant(account)
+        refresh = tokens.new_refresh()
+        await self._store.add_session(account.number, tokens.digest(refresh), self._refresh_life)
+        return self._session(account, refresh)
+
+    async def _grant(self, account: Account) -> None:
+        request = ledger_pb2.GrantRequest(
+            key=f"signup:{account.player_id}",
+            player_id=account.player_id,
+            chips=self._terms.signup_chips,
+            kind="signup",
+        )
+        try:
+            await remote.ask(self._ledger.Grant(request, timeout=_LEDGER_TIMEOUT_S), "ledger")
+        except Refusal as refusal:
+            if refusal.reason != "KEY_CONFLICT":  # granted already, when the amount was another one
+                raise
+        await self._store.set_granted(account.number)
+
+    def _session(self, account: Account, refresh: str) -> lobby_pb2.Session:
+        access, access_expires_at_ms = self._tokens.access(account)
+        return lobby_pb2.Session(
+            player_id=account.player_id,
+            access_token=access,
+            access_expires_at_ms=access_expires_at_ms,
+            refresh_token=refresh,
+            refresh_expires_at_ms=int((time.time() + self._terms.refresh_s) * 1000),
+        )
+
+
+def to_player(account: Account) -> common_pb2.Player:
+    """The account as everybody sees it."""
+    return common_pb2.Player(
+        player_id=account.player_id,
+        display_name=account.display_name,
+        avatar_id=account.avatar_id,
+        bot=account.bot,
+    )

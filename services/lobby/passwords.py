@@ -1,0 +1,56 @@
+"""Passwords by argon2id, in threads: a hash takes tens of milliseconds and 64 MiB (RFC 9106, second choice)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from doudizhu.refusal import Refusal
+from services.lobby.account import Reason
+
+_AT_ONCE: Final = 4
+_GREATEST_QUEUE: Final = 64
+
+
+class Passwords:
+    """Hashes and checks, at most four at once; raises Refusal OVERLOADED when too many wait."""
+
+    def __init__(self) -> None:
+        self._hasher = PasswordHasher()
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+        self._waiting = 0
+        # What the password of a name that does not exist is checked against, so that it takes as long.
+        self._nobody = self._hasher.hash("nobody has this password")
+
+    async def hash(self, password: str) -> str:
+        """The hash to keep."""
+        return str(await self._run(self._hasher.hash, password))
+
+    async def matches(self, kept: str | None, password: str) -> bool:
+        """Whether the password belongs to the hash; None, for a name without an account, takes as long and is no."""
+        right = await self._run(self._check, kept or self._nobody, password)
+        return bool(right) and kept is not None
+
+    def outdated(self, kept: str) -> bool:
+        """Whether the hash was made with weaker parameters than today's."""
+        return self._hasher.check_needs_rehash(kept)
+
+    def _check(self, kept: str, password: str) -> bool:
+        try:
+            return self._hasher.verify(kept, password)
+        except (VerificationError, InvalidHashError):
+            return False
+
+    async def _run(self, function: object, *arguments: str) -> object:
+        assert callable(function)
+        if self._waiting >= _GREATEST_QUEUE:
+            raise Refusal(Reason.OVERLOADED, "Too many people log in at once; try again in a moment.")
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return await asyncio.to_thread(function, *arguments)
+        finally:
+            self._waiting -= 1

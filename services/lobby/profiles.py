@@ -1,0 +1,81 @@
+"""Profiles: the account, with what the ledger and the tables know of the player."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ddz.common.v1 import common_pb2
+from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
+from ddz.lobby.v1 import lobby_pb2
+from doudizhu.refusal import Refusal
+from servicekit import remote
+from services.lobby.account import Account, Reason, display_name, number_of
+from services.lobby.entry import to_player
+from services.lobby.presence import Presence
+from services.lobby.store import Store
+
+_LEDGER_TIMEOUT_S: Final = 5.0
+
+
+class Profiles:
+    """Reads and changes profiles."""
+
+    def __init__(
+        self,
+        store: Store,
+        presence: Presence,
+        ledger: ledger_pb2_grpc.LedgerInternalServiceAsyncStub,
+        public_ledger: ledger_pb2_grpc.LedgerServiceAsyncStub,
+    ) -> None:
+        self._store = store
+        self._presence = presence
+        self._ledger = ledger
+        self._public_ledger = public_ledger
+
+    async def account(self, player_id: str) -> Account:
+        """The account of a player; raises NOT_FOUND."""
+        account = await self._store.account(number_of(player_id))
+        if account is None:
+            raise Refusal(Reason.NOT_FOUND, "There is no such player.", field="player_id")
+        return account
+
+    async def get(self, player_id: str, caller_id: str) -> lobby_pb2.Profile:
+        """A player's profile; his chips are shown to himself alone."""
+        return await self._profile(await self.account(player_id), own=player_id == caller_id)
+
+    async def update(self, player_id: str, name: str, avatar_id: int) -> lobby_pb2.Profile:
+        """Sets display name and avatar; tables show them from the next token and seat on."""
+        account = await self._store.update_profile(number_of(player_id), display_name(name), avatar_id)
+        if account is None:
+            raise Refusal(Reason.NOT_FOUND, "There is no such player.", field="player_id")
+        return await self._profile(account, own=True)
+
+    async def leaders(self, unit: str, limit: int) -> list[lobby_pb2.Leader]:
+        """The highest ratings or chips, with names."""
+        request = ledger_pb2.ListLeadersRequest(unit=unit, limit=limit)
+        call = self._public_ledger.ListLeaders(request, timeout=_LEDGER_TIMEOUT_S)
+        balances = (await remote.ask(call, "ledger")).leaders
+        accounts = await self._store.accounts([number_of(balance.player_id) for balance in balances])
+        leaders = []
+        for place, balance in enumerate(balances, 1):
+            account = accounts.get(number_of(balance.player_id))
+            player = to_player(account) if account else common_pb2.Player(player_id=balance.player_id)
+            leaders.append(
+                lobby_pb2.Leader(
+                    place=place, player=player, chips=balance.chips, rating=balance.rating, title=balance.title
+                )
+            )
+        return leaders
+
+    async def _profile(self, account: Account, *, own: bool) -> lobby_pb2.Profile:
+        request = ledger_pb2.ListBalancesRequest(player_ids=[account.player_id])
+        answer = await remote.ask(self._ledger.ListBalances(request, timeout=_LEDGER_TIMEOUT_S), "ledger")
+        balance = answer.balances[0]
+        return lobby_pb2.Profile(
+            player=to_player(account),
+            chips=balance.chips if own else 0,
+            rating=balance.rating,
+            title=balance.title,
+            created_at_ms=account.created_at_ms,
+            online=await self._presence.is_online(account.player_id),
+        )

@@ -1,0 +1,145 @@
+"""Accounts and sessions in Postgres. No decisions; every method is one transaction."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import asyncpg
+
+from services.lobby.account import GUEST_NAME, Account
+
+SCHEMA: Final = "lobby"
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+
+_COLUMNS: Final = (
+    "number, display_name, avatar_id, bot, granted, (extract(epoch FROM created_at) * 1000)::bigint AS created_at_ms"
+)
+_KEEP_USED_TOKENS: Final = timedelta(days=1)
+
+
+def _account(row: asyncpg.Record) -> Account:
+    return Account(**{name: row[name] for name in Account.__slots__})
+
+
+class Store:
+    """The schema `lobby`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def account(self, number: int) -> Account | None:
+        """The account of a number."""
+        row = await self._pool.fetchrow(f"SELECT {_COLUMNS} FROM lobby.account WHERE number = $1", number)
+        return _account(row) if row else None
+
+    async def accounts(self, numbers: Iterable[int]) -> Mapping[int, Account]:
+        """Those of the numbers that exist."""
+        query = f"SELECT {_COLUMNS} FROM lobby.account WHERE number = ANY($1::bigint[])"
+        return {row["number"]: _account(row) for row in await self._pool.fetch(query, list(numbers))}
+
+    async def is_guest(self, device_hash: bytes) -> bool:
+        """Whether the device has an account."""
+        query = "SELECT EXISTS (SELECT FROM lobby.account WHERE device_hash = $1)"
+        return bool(await self._pool.fetchval(query, device_hash))
+
+    async def guest(self, device_hash: bytes, *, bot: bool) -> tuple[Account, bool]:
+        """The guest of a device, made when there is none; whether this call made him. Two at once get the same."""
+        known = f"SELECT {_COLUMNS} FROM lobby.account WHERE device_hash = $1"
+        row = await self._pool.fetchrow(known, device_hash)
+        if row:
+            return _account(row), False
+        made = await self._pool.fetchrow(
+            "INSERT INTO lobby.account (number, device_hash, display_name, bot) OVERRIDING SYSTEM VALUE "
+            "SELECT n, $1, $2 || n, $3 FROM nextval(pg_get_serial_sequence('lobby.account', 'number')) AS n "
+            f"ON CONFLICT (device_hash) DO NOTHING RETURNING {_COLUMNS}",
+            device_hash,
+            GUEST_NAME,
+            bot,
+        )
+        if made:
+            return _account(made), True
+        return _account(await self._pool.fetchrow(known, device_hash)), False
+
+    async def register(self, login_name: str, password_hash: str, display_name: str) -> Account | None:
+        """A new account; None when the name is taken."""
+        row = await self._pool.fetchrow(
+            "INSERT INTO lobby.account (login_name, password_hash, display_name) VALUES ($1, $2, $3) "
+            f"ON CONFLICT (login_name) DO NOTHING RETURNING {_COLUMNS}",
+            login_name,
+            password_hash,
+            display_name,
+        )
+        return _account(row) if row else None
+
+    async def by_name(self, login_name: str) -> tuple[Account, str] | None:
+        """The account of a name and its password hash."""
+        query = f"SELECT {_COLUMNS}, password_hash FROM lobby.account WHERE login_name = $1"
+        row = await self._pool.fetchrow(query, login_name)
+        return (_account(row), row["password_hash"]) if row else None
+
+    async def set_password(self, number: int, password_hash: str) -> None:
+        """Replaces the hash, for one made with stronger parameters."""
+        await self._pool.execute("UPDATE lobby.account SET password_hash = $2 WHERE number = $1", number, password_hash)
+
+    async def set_granted(self, number: int) -> None:
+        """Notes that the sign-up chips have been given."""
+        await self._pool.execute("UPDATE lobby.account SET granted = true WHERE number = $1", number)
+
+    async def update_profile(self, number: int, display_name: str, avatar_id: int) -> Account | None:
+        """Sets name and avatar; None when there is no such account."""
+        row = await self._pool.fetchrow(
+            f"UPDATE lobby.account SET display_name = $2, avatar_id = $3 WHERE number = $1 RETURNING {_COLUMNS}",
+            number,
+            display_name,
+            avatar_id,
+        )
+        return _account(row) if row else None
+
+    # ---- sessions -------------------------------------------------------------------------------------------------
+
+    async def add_session(self, number: int, token_hash: bytes, life: timedelta) -> None:
+        """Starts a family with its first token, and forgets the account's tokens that have run out."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            await connection.execute("DELETE FROM lobby.session WHERE number = $1 AND expires_at < now()", number)
+            await _add_token(connection, number, token_hash, uuid.uuid4(), life)
+
+    async def rotate(self, old_hash: bytes, new_hash: bytes, life: timedelta) -> Account | None:
+        """Uses up a token for a new one of its family; None when it is unknown, has run out or was used before.
+
+        A token that was used before ends its family: one of the two who have it has stolen it (RFC 9700, 4.14.2).
+        """
+        async with self._pool.acquire() as connection, connection.transaction():
+            row = await connection.fetchrow(
+                "UPDATE lobby.session SET used_at = now() "
+                "WHERE token_hash = $1 AND used_at IS NULL AND expires_at > now() RETURNING number, family",
+                old_hash,
+            )
+            if row is None:
+                family = "SELECT family FROM lobby.session WHERE token_hash = $1 AND used_at IS NOT NULL"
+                await connection.execute(f"DELETE FROM lobby.session WHERE family IN ({family})", old_hash)
+                return None
+            forget = "DELETE FROM lobby.session WHERE family = $1 AND used_at < now() - $2::interval"
+            await connection.execute(forget, row["family"], _KEEP_USED_TOKENS)
+            await _add_token(connection, row["number"], new_hash, row["family"], life)
+            query = f"SELECT {_COLUMNS} FROM lobby.account WHERE number = $1"
+            return _account(await connection.fetchrow(query, row["number"]))
+
+    async def end_sessions(self, number: int) -> None:
+        """Forgets every token of an account."""
+        await self._pool.execute("DELETE FROM lobby.session WHERE number = $1", number)
+
+
+async def _add_token(
+    connection: asyncpg.Connection, number: int, token_hash: bytes, family: uuid.UUID, life: timedelta
+) -> None:
+    await connection.execute(
+        "INSERT INTO lobby.session (token_hash, number, family, expires_at) VALUES ($1, $2, $3, now() + $4::interval)",
+        token_hash,
+        number,
+        family,
+        life,
+    )

@@ -1,0 +1,81 @@
+"""What the lobby knows of the tables that it opened: room, code, and the request that made them. Kept in Redis."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from redis.asyncio import Redis
+
+_CODE_LETTERS: Final = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"  # none that looks like another
+_CODE_LENGTH: Final = 6
+_PUBLIC: Final = "t"
+_PRIVATE: Final = "x"
+_REQUEST_LIFE_S: Final = 86_400
+_TABLE_LIFE_S: Final = 7 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A table opened through the lobby; `code` is empty when it is public."""
+
+    table_id: str
+    room_id: str
+    code: str
+
+
+def is_private(table_id: str) -> bool:
+    """Whether a table is found by its code alone: its id says so, so that every instance knows."""
+    return table_id.startswith(_PRIVATE)
+
+
+class Tables:
+    """Keys `lobby:request:…`, `lobby:table:…` and `lobby:code:…`."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    async def create(self, player_id: str, request_id: str, room_id: str, *, private: bool) -> Opened:
+        """The table of a request: the same for every repeat of it within a day."""
+        table_id = f"{_PRIVATE if private else _PUBLIC}{secrets.token_hex(10)}"
+        code = await self._reserve(table_id) if private else ""
+        new = Opened(table_id, room_id, code)
+        key = f"lobby:request:{player_id}:{request_id}"
+        kept = await self._redis.set(key, json.dumps(asdict(new)), nx=True, get=True, ex=_REQUEST_LIFE_S)
+        if kept is None:
+            await self._redis.set(f"lobby:table:{table_id}", json.dumps(asdict(new)), ex=_TABLE_LIFE_S)
+            return new
+        assert isinstance(kept, bytes)
+        if code:
+            await self._redis.delete(f"lobby:code:{code}")
+        first = Opened(**json.loads(kept))
+        # Whoever made it may have died before this line.
+        await self._redis.set(f"lobby:table:{first.table_id}", json.dumps(asdict(first)), nx=True, ex=_TABLE_LIFE_S)
+        return first
+
+    async def get(self, table_id: str) -> Opened | None:
+        """A table that was opened through the lobby."""
+        kept = await self._redis.get(f"lobby:table:{table_id}")
+        return Opened(**json.loads(kept)) if kept else None
+
+    async def by_code(self, code: str) -> Opened | None:
+        """The private table of a code, however it is spelled."""
+        table_id = await self._redis.get(f"lobby:code:{code.upper()}")
+        return await self.get(str(table_id, "ascii")) if isinstance(table_id, bytes) else None
+
+    async def forget(self, table_id: str) -> None:
+        """Drops what is kept of a table that has closed."""
+        opened = await self.get(table_id)
+        if opened is None:
+            return
+        await self._redis.delete(f"lobby:table:{table_id}")
+        if opened.code:
+            await self._redis.delete(f"lobby:code:{opened.code}")
+
+    async def _reserve(self, table_id: str) -> str:
+        while True:
+            code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_LENGTH))
+            if await self._redis.set(f"lobby:code:{code}", table_id, nx=True, ex=_TABLE_LIFE_S):
+                return code

@@ -1,0 +1,224 @@
+"""Log-in, registration, refresh and log-out."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+import time
+from pathlib import Path
+
+import jwt
+import pytest
+
+from ddz.lobby.v1 import lobby_pb2
+from doudizhu.refusal import Refusal
+from services.lobby import tokens
+from tests.services.lobby.conftest import Person, Settle, Town, refusal_of
+
+
+def password_login(name: str, password: str) -> lobby_pb2.LoginRequest:
+    return lobby_pb2.LoginRequest(password=lobby_pb2.PasswordLogin(name=name, password=password))
+
+
+async def test_a_new_device_key_makes_a_guest_with_the_sign_up_chips(town: Town) -> None:
+    key = secrets.token_hex(16)
+    first = await town.guest(key)
+    again = await town.guest(key)
+    assert (first.created, again.created) == (True, False)
+    assert first.player == again.player
+    assert first.player.display_name == f"游客{first.player.player_id[1:]}"
+    assert town.ledger.chips[first.player.player_id] == 10_000
+    assert town.ledger.grants[f"signup:{first.player.player_id}"] == (first.player.player_id, 10_000)
+
+
+async def test_the_access_token_says_who_it_is_and_checks_with_the_public_keys(town: Town) -> None:
+    answer = await town.guest()
+    public = jwt.PyJWKSet.from_dict(tokens.public_set(Path(town.config.jwt_keys_file)))
+    assert not any("d" in key for key in tokens.public_set(Path(town.config.jwt_keys_file))["keys"])
+    header = jwt.get_unverified_header(answer.session.access_token)
+    assert header["kid"] == "new"
+    claims = jwt.decode(
+        answer.session.access_token, public["new"].key, algorithms=["ES256"], audience="ddz", issuer="ddz-lobby"
+    )
+    assert claims["sub"] == answer.player.player_id == answer.session.player_id
+    assert base64.urlsafe_b64decode(claims["name"] + "==").decode() == answer.player.display_name
+    assert (claims["avatar"], claims["bot"]) == (0, False)
+    assert claims["exp"] * 1000 == answer.session.access_expires_at_ms
+    assert 880 < claims["exp"] - time.time() <= 900
+
+
+async def test_a_bot_key_makes_a_bot_only_where_bots_are_allowed(town: Town, found: Settle) -> None:
+    assert (await town.guest(f"bot:{secrets.token_hex(16)}")).player.bot
+    async with found(allow_bots=False) as strict:
+        assert not (await strict.guest(f"bot:{secrets.token_hex(16)}")).player.bot
+
+
+async def test_two_log_ins_with_one_new_key_make_one_guest(town: Town) -> None:
+    for _ in range(50):
+        key = secrets.token_hex(16)
+        answers = await asyncio.gather(*(town.guest(key) for _ in range(4)))
+        assert len({answer.player.player_id for answer in answers}) == 1
+        assert [answer.created for answer in answers].count(True) == 1
+        assert town.ledger.chips[answers[0].player.player_id] == 10_000
+
+
+async def test_a_guest_gets_in_once_the_ledger_has_granted(town: Town) -> None:
+    def down() -> None:
+        raise Refusal("UNAVAILABLE", "down")
+
+    key = secrets.token_hex(16)
+    town.ledger.fault = down
+    try:
+        assert (await refusal_of(town.guest(key))).reason == "UNAVAILABLE"
+    finally:
+        town.ledger.fault = lambda: None
+    answer = await town.guest(key)
+    assert town.ledger.chips[answer.player.player_id] == 10_000
+
+
+async def test_a_grant_of_another_amount_is_not_given_twice(town: Town, found: Settle) -> None:
+    key = secrets.token_hex(16)
+    player_id = (await town.guest(key)).player.player_id
+    town.postgres.psql(f"UPDATE lobby.account SET granted = false WHERE number = {player_id[1:]}", "ddz")
+    async with found(signup_chips=5) as other:
+        other.ledger.grants.update(town.ledger.grants)
+        assert (await other.guest(key)).player.player_id == player_id
+        assert other.ledger.grants[f"signup:{player_id}"] == (player_id, 10_000)
+
+
+async def test_device_keys_passwords_and_tokens_are_not_kept(town: Town) -> None:
+    key, name, password = secrets.token_hex(16), f"n{secrets.token_hex(6)}", secrets.token_hex(16)
+    guest = await town.guest(key)
+    registered = await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password=password))
+    dump = town.postgres.psql("SELECT * FROM lobby.account; SELECT * FROM lobby.session;", "ddz")
+    for secret in (key, password, guest.session.refresh_token, registered.session.refresh_token):
+        assert secret not in dump
+        assert secret.encode().hex() not in dump
+    assert "$argon2id$" in dump
+
+
+async def test_name_and_password(town: Town) -> None:
+    name, password = f"Müller{secrets.token_hex(4)}", "correct horse"
+    made = await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password=password, display_name=" 张 三 "))
+    assert made.player.display_name == "张 三"
+    back = await town.stub.Login(password_login(name.upper(), password))
+    assert back.player == made.player
+    assert not back.created
+
+
+async def test_a_name_is_taken_whatever_its_case_and_width(town: Town) -> None:
+    name = f"name{secrets.token_hex(4)}"
+    await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password="correct horse"))
+    for spelling in (name, name.upper(), "".join(chr(ord(c) + 0xFEE0) for c in name)):
+        refused = await refusal_of(
+            town.stub.Register(lobby_pb2.RegisterRequest(name=spelling, password="correct horse"))
+        )
+        assert refused.reason == "NAME_TAKEN"
+
+
+async def test_two_registrations_of_one_name_make_one_account(town: Town) -> None:
+    name = f"name{secrets.token_hex(4)}"
+    request = lobby_pb2.RegisterRequest(name=name, password="correct horse")
+    answers = await asyncio.gather(*(town.stub.Register(request) for _ in range(4)), return_exceptions=True)
+    assert sum(isinstance(answer, lobby_pb2.RegisterResponse) for answer in answers) == 1
+
+
+async def test_a_wrong_name_and_a_wrong_password_are_refused_alike(town: Town) -> None:
+    name = f"name{secrets.token_hex(4)}"
+    await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password="correct horse"))
+    wrong_password = await refusal_of(town.stub.Login(password_login(name, "wrong horse")))
+    wrong_name = await refusal_of(town.stub.Login(password_login(f"x{name}", "wrong horse")))
+    assert wrong_password.reason == wrong_name.reason == "BAD_CREDENTIALS"
+    assert (wrong_password.message, wrong_password.data) == (wrong_name.message, wrong_name.data)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+async def test_log_in_attempts_are_limited_whether_the_name_exists_or_not(town: Town, exists: bool) -> None:
+    name = f"name{secrets.token_hex(4)}"
+    if exists:
+        await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password="correct horse"))
+    metadata = [("x-forwarded-for", f"198.51.100.{int(exists)}")]
+    calls = (town.stub.Login(password_login(name, "wrong horse"), metadata=metadata) for _ in range(14))
+    reasons = [(await refusal_of(call)).reason for call in calls]
+    assert reasons == ["BAD_CREDENTIALS"] * 10 + ["RATE_LIMITED"] * 4
+    elsewhere = [("x-forwarded-for", "198.51.100.1, 203.0.113.9")]
+    refused = await refusal_of(town.stub.Login(password_login(name, "wrong horse"), metadata=elsewhere))
+    assert refused.reason == "BAD_CREDENTIALS"
+
+
+async def test_attempts_at_once_do_not_slip_through(town: Town) -> None:
+    name = f"name{secrets.token_hex(4)}"
+    metadata = [("x-forwarded-for", "198.51.100.77")]
+    calls = (town.stub.Login(password_login(name, "wrong horse"), metadata=metadata) for _ in range(30))
+    reasons = [(await task).reason for task in [asyncio.create_task(refusal_of(call)) for call in calls]]
+    assert reasons.count("BAD_CREDENTIALS") == 10
+
+
+async def test_log_ins_that_succeed_do_not_count(town: Town) -> None:
+    name = f"name{secrets.token_hex(4)}"
+    await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password="correct horse"))
+    for _ in range(12):
+        await town.stub.Login(password_login(name, "correct horse"))
+
+
+async def test_new_accounts_are_limited_by_address_where_configured(found: Settle) -> None:
+    async with found(accounts_per_hour=2) as town:
+        metadata = [("x-forwarded-for", f"192.0.2.{secrets.randbelow(200)}")]
+        keys = [secrets.token_hex(16) for _ in range(3)]
+
+        def login(key: str) -> lobby_pb2.LoginRequest:
+            return lobby_pb2.LoginRequest(guest=lobby_pb2.GuestLogin(device_key=key))
+
+        for key in keys[:2]:
+            await town.stub.Login(login(key), metadata=metadata)
+        assert (await refusal_of(town.stub.Login(login(keys[2]), metadata=metadata))).reason == "RATE_LIMITED"
+        await town.stub.Login(login(keys[0]), metadata=metadata)
+
+
+async def test_a_refresh_token_is_good_once(town: Town) -> None:
+    first = (await town.guest()).session
+    second = (await town.stub.Refresh(lobby_pb2.RefreshRequest(refresh_token=first.refresh_token))).session
+    assert second.player_id == first.player_id
+    assert second.refresh_token != first.refresh_token
+    assert second.access_token != first.access_token
+    again = await refusal_of(town.stub.Refresh(lobby_pb2.RefreshRequest(refresh_token=first.refresh_token)))
+    assert again.reason == "UNAUTHENTICATED"
+
+
+async def test_a_refresh_token_that_comes_twice_ends_its_family_alone(town: Town) -> None:
+    key = secrets.token_hex(16)
+    stolen, other = (await town.guest(key)).session, (await town.guest(key)).session
+    second = (await town.stub.Refresh(lobby_pb2.RefreshRequest(refresh_token=stolen.refresh_token))).session
+    await refusal_of(town.stub.Refresh(lobby_pb2.RefreshRequest(refresh_token=stolen.refresh_token)))
+    ended = await refusal_of(town.stub.Refresh(lobby_pb2.RefreshRequest(refresh_token=second.refresh_token)))
+    assert ended.reason == "UNAUTHENTICATED"
+    await town.stub.Refresh(lobby_pb2.RefreshRequest(refresh_token=other.refresh_token))
+
+
+async def test_refreshes_at_once_give_one_session(town: Town) -> None:
+    for _ in range(20):
+        request = lobby_pb2.RefreshRequest(refresh_token=(await town.guest()).session.refresh_token)
+        answers = await asyncio.gather(*(town.stub.Refresh(request) for _ in range(4)), return_exceptions=True)
+        assert sum(isinstance(answer, lobby_pb2.RefreshResponse) for answer in answers) == 1
+
+
+async def test_a_refresh_token_runs_out(found: Settle) -> None:
+    async with found(refresh_token_s=0) as town:
+        request = lobby_pb2.RefreshRequest(refresh_token=(await town.guest()).session.refresh_token)
+        assert (await refusal_of(town.stub.Refresh(request))).reason == "UNAUTHENTICATED"
+
+
+async def test_log_out_ends_every_session(town: Town) -> None:
+    key = secrets.token_hex(16)
+    sessions = [await town.guest(key) for _ in range(3)]
+    person = Person(town, sessions[0].player)
+    await person.call("LogOut", lobby_pb2.LogOutRequest())
+    for answer in sessions:
+        request = lobby_pb2.RefreshRequest(refresh_token=answer.session.refresh_token)
+        assert (await refusal_of(town.stub.Refresh(request))).reason == "UNAUTHENTICATED"
+
+
+async def test_who_carries_no_token_is_asked_to_log_in(town: Town) -> None:
+    assert (await refusal_of(town.stub.LogOut(lobby_pb2.LogOutRequest()))).reason == "UNAUTHENTICATED"
+    assert (await refusal_of(town.stub.GetProfile(lobby_pb2.GetProfileRequest()))).reason == "UNAUTHENTICATED"
