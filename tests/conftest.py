@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from deploy.local import folders, ports, servers
-from deploy.local.leash import Leash
+from deploy.local.leash import Leash, end_with_make
+
+
+def pytest_configure() -> None:
+    """Tests under a `make` that is killed end, and their servers with them."""
+    end_with_make()
 
 
 @pytest.fixture(scope="session")

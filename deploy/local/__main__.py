@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+from pathlib import Path
 
 from deploy.local import leash
 from deploy.local.process import StackError
@@ -19,14 +20,21 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="play on a stack of its own, then throw it away")
     demo.add_argument("--hands", type=int, default=int(os.environ.get("HANDS") or 12))
     demo.add_argument("--seed", type=int, default=int(os.environ.get("SEED") or 1))
-    for name, text in (("up", "start a stack that stays"), ("serve", "hold a stack in the foreground, for `up`")):
+    lasting = {
+        "up": "start a stack that stays",
+        "serve": "hold a stack in the foreground, for `up`",
+        "down": "stop that stack",
+        "status": "what of it runs",
+    }
+    for name, text in lasting.items():
         command = commands.add_parser(name, help=text)
+        command.add_argument("--folder", type=Path, help="where its data and logs are (default: one in the project)")
+        if name in ("down", "status"):
+            continue
         command.add_argument("--port", type=int, default=int(os.environ.get("PORT") or DEFAULT_PORT))
         command.add_argument("--table-nodes", type=int, default=int(os.environ.get("TABLE_NODES") or 1))
         if name == "serve":
             command.add_argument("--report", type=int, required=True, help="descriptor to report on")
-    commands.add_parser("down", help="stop that stack")
-    commands.add_parser("status", help="what of it runs")
     return parser
 
 
@@ -39,16 +47,17 @@ def _run(arguments: argparse.Namespace) -> None:
         leash.end_with_make()
         demo.main(arguments.hands, arguments.seed)
         return
-    from deploy.local import lasting
+    from deploy.local import folders, lasting
 
+    folder = folders.lasting(arguments.folder)
     if arguments.command == "up":
-        lasting.up(arguments.port, arguments.table_nodes)
+        lasting.up(folder, arguments.port, arguments.table_nodes)
     elif arguments.command == "serve":
-        lasting.serve(arguments.report, arguments.port, arguments.table_nodes)
+        lasting.serve(folder, arguments.report, arguments.port, arguments.table_nodes)
     elif arguments.command == "down":
-        lasting.down()
+        lasting.down(folder)
     else:
-        lasting.status()
+        lasting.status(folder)
 
 
 def main() -> None:

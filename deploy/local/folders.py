@@ -35,19 +35,26 @@ def scratch() -> Path:
     return folder
 
 
-def lasting() -> Path:
-    """The folder of `make up`, made when missing; raises StackError when it cannot be used."""
-    inside = ROOT / ".run" / "local"
+def lasting(wanted: Path | None) -> Path:
+    """The folder of `make up`, made when missing: `wanted`, or one of our choice that is always the same.
+
+    Raises StackError when it cannot be used.
+    """
     name = f"ddz-{os.getuid()}-{hashlib.sha256(os.fsencode(ROOT)).hexdigest()[:12]}"
-    for folder in (inside, _temp() / name):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if folder.stat().st_uid != os.getuid():
-                raise StackError(f"{folder} belongs to another user: remove it or run as its owner.")
-            if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-                raise StackError(f"{folder} cannot be read and written: give yourself the rights to it.")
-        except OSError as error:
-            raise StackError(f"{folder} cannot be used: {error.strerror}.") from None
+    for folder in [wanted.absolute()] if wanted else [ROOT / ".run" / "local", _temp() / name]:
+        _make_ours(folder)
         if _suits(folder):
             return folder
-    raise AssertionError("the temp folder suits, so a short name in it does")
+    raise StackError(f"{wanted} cannot hold the stack's files: its path is too long, or not everybody may enter it.")
+
+
+def _make_ours(folder: Path) -> None:
+    """Makes the folder, or checks that it is ours to use."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder.stat().st_uid != os.getuid():
+            raise StackError(f"{folder} belongs to another user: remove it or run as its owner.")
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            raise StackError(f"{folder} cannot be read and written: give yourself the rights to it.")
+    except OSError as error:
+        raise StackError(f"{folder} cannot be used: {error.strerror}.") from None

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from deploy.local import folders, ports, stack
+from deploy.local import ports, stack
 from deploy.local.folders import ROOT
 from deploy.local.leash import Leash
 from deploy.local.process import StackError
@@ -22,18 +22,17 @@ from deploy.local.process import StackError
 _STOP_WITHIN_S: Final = 60.0
 
 
-def up(port: int, table_nodes: int) -> None:
+def up(folder: Path, port: int, table_nodes: int) -> None:
     """Starts the stack on the ports from `port` on, and prints its addresses; says so when it runs already."""
-    folder = folders.lasting()
     if _holder(folder) is not None:
         print(f"The stack runs already; its data is in {folder}.")
         _print_addresses(folder)
         return
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", "deploy.local", "serve", f"--report={writing}", f"--port={port}"]
+    command = [sys.executable, "-m", "deploy.local", "serve", f"--folder={folder}", f"--report={writing}"]
     with (folder / "stack.log").open("wb") as log:
         keeper = subprocess.Popen(
-            [*command, f"--table-nodes={table_nodes}"],
+            [*command, f"--port={port}", f"--table-nodes={table_nodes}"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -65,9 +64,8 @@ def _follow(reading: int, folder: Path) -> None:
     raise StackError(f"The stack ended as it started; see {folder / 'stack.log'}.")
 
 
-def serve(report: int, port: int, table_nodes: int) -> None:
+def serve(folder: Path, report: int, port: int, table_nodes: int) -> None:
     """Holds the stack until SIGTERM. `report` is the descriptor on which `up` reads how it goes."""
-    folder = folders.lasting()
     with os.fdopen(report, "w") as reports:
 
         def tell(kind: str, text: str = "") -> None:
@@ -92,9 +90,8 @@ def serve(report: int, port: int, table_nodes: int) -> None:
             sys.exit(1)
 
 
-def down() -> None:
+def down(folder: Path) -> None:
     """Stops the stack, and returns when nothing of it runs; its data stays."""
-    folder = folders.lasting()
     holder = _holder(folder)
     if holder is None:
         print("No stack runs.")
@@ -109,9 +106,8 @@ def down() -> None:
     print(f"The stack is stopped; its data is kept in {folder}.")
 
 
-def status() -> None:
+def status(folder: Path) -> None:
     """Prints each process and the addresses; raises StackError when no stack runs, or not all of it."""
-    folder = folders.lasting()
     if _holder(folder) is None:
         raise StackError("No stack runs: `make up` starts one.")
     ended = []

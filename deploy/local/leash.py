@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-_EMPTY_WITHIN_S = 10.0
+_REMOVED_WITHIN_S = 10.0
 
 
 class Leash:
@@ -97,14 +97,6 @@ def end_with_make() -> None:
     threading.Thread(target=watch, name="end-with-make", daemon=True).start()
 
 
-def _group_is_empty(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):  # macOS answers EPERM when only the dead are left
-        return True
-    return False
-
-
 def _keep(scratch: str | None) -> None:
     """Waits for the owner's end, then kills the group; a fork that has left the group does it and cleans up."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
@@ -117,10 +109,8 @@ def _keep(scratch: str | None) -> None:
             signal.pause()
     os.setsid()
     os.killpg(group, signal.SIGKILL)
-    deadline = time.monotonic() + _EMPTY_WITHIN_S
-    while not _group_is_empty(group) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    # Postgres's backends are in sessions of their own: they end by themselves, and may write until then.
+    # Postgres's backends are in sessions of their own: they end when it has, and may write until then.
+    deadline = time.monotonic() + _REMOVED_WITHIN_S
     while scratch and os.path.exists(scratch) and time.monotonic() < deadline:
         shutil.rmtree(scratch, ignore_errors=True)
 
