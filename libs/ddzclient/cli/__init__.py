@@ -15,6 +15,7 @@ from typing import Final
 
 COMMANDS: Final = {
     "rules": "answer questions about the rules, JSON lines in and out",
+    "verify": "compute a recorded hand again: deal, play, result and settlement",
 }
 
 
