@@ -36,7 +36,7 @@ class Process:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(f"  {line}" for line in lines[-_TAIL_LINES:])
 
-    def wait_until(self, ready: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    def wait_until(self, ready: Callable[[], bool], timeout_s: float = 60.0) -> None:
         """Polls `ready`; raises StackError with the log's last lines when the program ends first or is too slow."""
         deadline = time.monotonic() + timeout_s
         while not ready():
