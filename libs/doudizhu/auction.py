@@ -6,7 +6,6 @@ from the last choice. When nobody is left to be asked, `turn` is None.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from doudizhu.hand import (
@@ -23,6 +22,7 @@ from doudizhu.hand import (
     Rob,
     RobMade,
     Voided,
+    replace,
 )
 from doudizhu.multiplier import before_deal, times
 from doudizhu.refusal import Illegal, Malformed, Reason

@@ -11,7 +11,6 @@ The deck, the clock and a departure come in as data; there is no randomness and 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from doudizhu import auction, play
@@ -46,6 +45,7 @@ from doudizhu.hand import (
     ShowWindowClosed,
     Voided,
     Won,
+    replace,
 )
 from doudizhu.multiplier import before_deal, flee_factors, flee_multiplier, product, times
 from doudizhu.refusal import Illegal, Malformed, Reason

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
+from typing import TYPE_CHECKING
 
 from doudizhu.combos import Combo
 from doudizhu.deal import Deal
@@ -247,7 +248,7 @@ Event = (
 # ---- the state ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hand:
     """One hand, or what one viewer may know of it. Begin with `start(book, ...)`; later values come from `evolve`."""
 
@@ -291,3 +292,14 @@ class Hand:
         cards = self.hands[seat]
         assert cards is not None, f"the cards of seat {seat} are hidden here"
         return cards
+
+
+if TYPE_CHECKING:
+    from dataclasses import replace as replace
+else:
+
+    def replace(hand, **changes):
+        """`dataclasses.replace` for a Hand, at a tenth of its cost: every event makes a new Hand of 28 fields."""
+        copy = object.__new__(Hand)
+        copy.__dict__.update(hand.__dict__, **changes)
+        return copy

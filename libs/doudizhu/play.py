@@ -6,8 +6,6 @@ follows from a show or from the last card.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from doudizhu.cards import DECK
 from doudizhu.combo import is_bomb
 from doudizhu.combos import choose_follow, choose_lead
@@ -26,6 +24,7 @@ from doudizhu.hand import (
     ShowWindowClosed,
     Side,
     Won,
+    replace,
 )
 from doudizhu.multiplier import bomb_factor, times
 from doudizhu.refusal import Ambiguous, Illegal, Malformed, Reason

@@ -6,9 +6,9 @@ For every event of a hand: evolve(view(hand, v), view_event(event, v)) == view(e
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
-from doudizhu.hand import Cards, Dealt, Event, Hand, Phase
+from doudizhu.hand import Cards, Dealt, Event, Hand, Phase, replace
 
 Viewer = int | None
 
@@ -29,7 +29,7 @@ def view_event(event: Event, viewer: Viewer) -> Event:
     """The event without the cards this viewer may not know; only the deal holds any."""
     if not isinstance(event, Dealt):
         return event
-    return replace(event, hands=_masked(event.hands, () if viewer is None else (viewer,)), bottom=None)
+    return dataclasses.replace(event, hands=_masked(event.hands, () if viewer is None else (viewer,)), bottom=None)
 
 
 def _masked(
