@@ -1,0 +1,65 @@
+"""The table service: `python -m services.table`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from servicekit import clients, server
+from servicekit.config import ConfigError, load, setting
+from services.table.node import Settings
+from services.table.service import TableService, running
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the table service reads."""
+
+    redis_url: str = setting("DDZ_REDIS_URL", "Redis, with an append-only file")
+    nats_url: str = setting("DDZ_NATS_URL", "NATS")
+    ledger_target: str = setting("DDZ_LEDGER_TARGET", "gRPC target of the ledger service")
+    node_id: str = setting("DDZ_NODE_ID", "the name of this node in connections and logs", "table")
+    deal_seed: str = setting("DDZ_DEAL_SEED", "hex; deals follow from it (demonstrations, tests); empty = random", "")
+    shards: int = setting("DDZ_TABLE_SHARDS", "shards of tables in Redis; the same on every node, for ever", 64)
+    heartbeat_s: float = setting("DDZ_TABLE_HEARTBEAT_S", "seconds of silence before a stream gets a heartbeat", 15.0)
+    mailbox_limit: int = setting("DDZ_TABLE_MAILBOX", "requests that may wait at one table before OVERLOADED", 64)
+    stream_limit: int = setting("DDZ_TABLE_STREAM", "frames that a slow consumer may be behind", 256)
+    idle_s: float = setting("DDZ_TABLE_IDLE_S", "seconds for which an empty table or an absent person is kept", 60.0)
+    keep_s: float = setting("DDZ_TABLE_KEEP_S", "seconds for which a closed table can still be looked at", 300.0)
+    drain_s: float = setting("DDZ_DRAIN_S", "seconds that calls in flight get after SIGTERM", 10.0)
+
+
+@contextlib.asynccontextmanager
+async def build(config: Config) -> AsyncIterator[TableService]:
+    """Connects and runs what is in the background."""
+    settings = Settings(
+        node_id=config.node_id,
+        shards=config.shards,
+        heartbeat_s=config.heartbeat_s,
+        mailbox_limit=config.mailbox_limit,
+        stream_limit=config.stream_limit,
+        idle_ms=int(config.idle_s * 1000),
+        keep_ms=int(config.keep_s * 1000),
+        drain_s=config.drain_s,
+    )
+    async with (
+        clients.nats_bus(config.nats_url, name=config.node_id) as bus,
+        running(settings, config.redis_url, bus, config.ledger_target, bytes.fromhex(config.deal_seed)) as service,
+    ):
+        yield service
+
+
+def main() -> None:
+    """Serves until told to stop."""
+    try:
+        config, server_config = load(Config, os.environ), load(server.ServerConfig, os.environ)
+        bytes.fromhex(config.deal_seed)
+    except (ConfigError, ValueError) as error:
+        raise SystemExit(str(error)) from error
+    server.run("table", server_config, lambda: build(config))
+
+
+if __name__ == "__main__":
+    main()

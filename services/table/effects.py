@@ -1,0 +1,118 @@
+"""What is pending outside, done: the ledger opens, settles and voids hands, and seeds are drawn.
+
+Every call has a key that follows from the table's state, so it is repeated until it is answered, on whatever node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from ddz.common.v1 import hand_pb2
+from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
+from doudizhu import Refusal
+from servicekit import errors, logs, metrics, remote
+from services.table import commands, life
+from services.table.table import Table
+from services.table.terms import Reason
+from services.table.wire_values import three
+
+log = logs.get("effects")
+
+T = TypeVar("T")
+
+_TIMEOUT_S: Final = 5.0
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 1.0
+_TRANSIENT: Final = {errors.Trouble.UNAVAILABLE, errors.Trouble.OVERLOADED, errors.Trouble.DRAINING, "RATE_LIMITED"}
+# A player whose last hand is still being settled elsewhere is waited for so long before he is refused.
+_IN_HAND_TRIES: Final = 6
+
+
+class Seeds:
+    """Server seeds of 32 bytes: from the system's randomness, or from a fixed seed for demonstrations and tests."""
+
+    def __init__(self, fixed: bytes) -> None:
+        self._fixed = fixed
+
+    def draw(self, deal_id: str) -> bytes:
+        """A new seed; the same for the same deal when there is a fixed one."""
+        return hmac.digest(self._fixed, deal_id.encode(), "sha256") if self._fixed else os.urandom(32)
+
+
+class Ledger:
+    """Calls of the ledger that are repeated until they are answered."""
+
+    def __init__(self, stub: ledger_pb2_grpc.LedgerInternalServiceAsyncStub) -> None:
+        self._stub = stub
+
+    async def open(self, effect: life.OpenHand, table: Table) -> commands.Command:
+        """LedgerOpened or LedgerRefused."""
+        request = ledger_pb2.OpenHandRequest(
+            hand_id=effect.hand_id,
+            player_ids=effect.player_ids,
+            minimum_chips=effect.minimum_chips,
+            table_id=table.table_id,
+        )
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                opened = await _insist(lambda: self._stub.OpenHand(request, timeout=_TIMEOUT_S))
+            except Refusal as refusal:
+                if refusal.reason == Reason.PLAYER_IN_HAND and tries < _IN_HAND_TRIES:
+                    await asyncio.sleep(_FIRST_PAUSE_S * 2**tries)
+                    continue
+                log.info("hand refused", extra={"hand": effect.hand_id, "reason": refusal.reason})
+                data = refusal.data
+                return commands.LedgerRefused(
+                    effect.hand_id, refusal.reason, data.get("player_id", ""), int(data.get("balance", 0))
+                )
+            return commands.LedgerOpened(effect.hand_id, three(opened.carried_chips))
+
+    async def settle(self, hand_id: str, record: hand_pb2.HandRecord) -> commands.Command:
+        """LedgerSettled; LedgerVoided when the ledger will never settle this hand."""
+        request = ledger_pb2.SettleRequest(record=record)
+        try:
+            answer = await _insist(lambda: self._stub.Settle(request, timeout=_TIMEOUT_S))
+        except Refusal as refusal:
+            if refusal.reason != "HAND_OVER":  # voided by an operator
+                metrics.FAULTS.labels("settle").inc()
+                log.error("the ledger refuses to settle", extra={"hand": hand_id, "reason": refusal.reason})
+            return commands.LedgerVoided(hand_id)
+        seats = answer.settlement.seats
+        return commands.LedgerSettled(
+            hand_id=hand_id,
+            chips=three(seat.chips for seat in seats),
+            rake=three(seat.rake_chips for seat in seats),
+            balances=three(seat.balance_after_chips for seat in seats),
+            rating=three(seat.rating for seat in seats),
+            ratings_after=three(seat.rating_after for seat in seats),
+            system=answer.settlement.system_chips,
+        )
+
+    async def void(self, hand_id: str, reason: str) -> commands.Command:
+        """LedgerVoided."""
+        request = ledger_pb2.VoidHandRequest(hand_id=hand_id, reason=reason)
+        try:
+            await _insist(lambda: self._stub.VoidHand(request, timeout=_TIMEOUT_S))
+        except Refusal as refusal:
+            metrics.FAULTS.labels("void").inc()
+            log.error("the ledger refuses to void", extra={"hand": hand_id, "reason": refusal.reason})
+        return commands.LedgerVoided(hand_id)
+
+
+async def _insist(call: Callable[[], Awaitable[T]]) -> T:
+    """Calls until there is an answer; raises the Refusal that is one."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            return await remote.ask(call(), "ledger")
+        except Refusal as refusal:
+            if refusal.reason not in _TRANSIENT:
+                raise
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

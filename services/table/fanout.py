@@ -1,0 +1,79 @@
+"""One stream of one person: frames wait here until the network takes them, a bounded number of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+from ddz.table.v1 import events_pb2, table_pb2
+
+# The field of PlayResponse and WatchResponse, and its message.
+Frame = tuple[str, Any]
+
+EVENTS: Final = "events"
+SNAPSHOT: Final = "snapshot"
+ACCEPTED: Final = "accepted"
+REFUSED: Final = "refused"
+HEARTBEAT: Final = "heartbeat"
+GOODBYE: Final = "goodbye"
+
+
+class Stream:
+    """`push_*` never waits; a consumer that is `limit` frames behind gets a goodbye instead of the rest."""
+
+    def __init__(self, player_id: str, connection: str, limit: int, heartbeat_s: float) -> None:
+        self.player_id = player_id
+        self.connection = connection
+        self.said_goodbye = ""
+        self._limit = limit
+        self._heartbeat_s = heartbeat_s
+        self._frames: deque[Frame] = deque()
+        self._ready = asyncio.Event()
+
+    def push(self, name: str, message: Any) -> None:
+        """Adds a frame; events that follow each other leave in one."""
+        if self.said_goodbye:
+            return
+        if len(self._frames) >= self._limit:
+            self._frames.clear()
+            self.goodbye("slow", reconnect=True)
+            return
+        self._frames.append((name, message))
+        self._ready.set()
+
+    def push_event(self, event: events_pb2.Event) -> None:
+        """Adds an event."""
+        self.push(EVENTS, event)
+
+    def goodbye(self, why: str, *, reconnect: bool) -> None:
+        """The last frame of the stream."""
+        if not self.said_goodbye:
+            self.said_goodbye = why
+            self._frames.append((GOODBYE, table_pb2.Goodbye(reconnect=reconnect, why=why)))
+            self._ready.set()
+
+    async def frames(self, heartbeat: Callable[[], table_pb2.Heartbeat]) -> AsyncIterator[Frame]:
+        """Frames as they come, a heartbeat when nothing does; ends after the goodbye."""
+        while True:
+            while self._frames:
+                name, message = self._next()
+                yield name, message
+                if name == GOODBYE:
+                    return
+            self._ready.clear()
+            try:
+                async with asyncio.timeout(self._heartbeat_s):
+                    await self._ready.wait()
+            except TimeoutError:
+                yield HEARTBEAT, heartbeat()
+
+    def _next(self) -> Frame:
+        name, message = self._frames.popleft()
+        if name != EVENTS:
+            return name, message
+        together = [message]
+        while self._frames and self._frames[0][0] == EVENTS:
+            together.append(self._frames.popleft()[1])
+        return EVENTS, table_pb2.Events(events=together)

@@ -1,0 +1,112 @@
+"""News over NATS core: to other nodes that a table went on, to the lobby what it may show. Losing them is harmless.
+
+ddz.table.<id>     the number of the table's last event; who watches it on another node reads on in the log
+ddz.lobby.table    a ddz.lobby.v1.TableSummary, at every change and as long as it lives
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from ddz.lobby.v1 import lobby_pb2
+from servicekit import logs
+from services.table.table import SEATS, Table
+from services.table.wire_values import person_to
+
+log = logs.get("news")
+
+LOBBY_SUBJECT: Final = "ddz.lobby.table"
+Background = Callable[[Coroutine[Any, Any, None]], None]
+Heard = Callable[[int], None]
+
+
+class News:
+    """Publishes and listens; never waits for the bus, never fails because of it."""
+
+    def __init__(self, bus: Client, node_id: str, background: Background) -> None:
+        self._bus = bus
+        self._node_id = node_id.encode()
+        self._background = background
+        self._heard: dict[str, Heard] = {}
+        self._subscriptions: dict[str, Subscription] = {}
+
+    def changed(self, table_id: str, seq: int) -> None:
+        """Tells other nodes how far the table is."""
+        self._background(self._publish(f"ddz.table.{table_id}", b"%d %s" % (seq, self._node_id)))
+
+    def report(self, table: Table) -> None:
+        """Tells the lobby what everybody may know of the table."""
+        self._background(self._publish(LOBBY_SUBJECT, summary_of(table).SerializeToString()))
+
+    async def _publish(self, subject: str, data: bytes) -> None:
+        try:
+            await self._bus.publish(subject, data)
+        except (nats.errors.Error, OSError) as error:
+            log.warning("news lost", extra={"subject": subject, "why": str(error)})
+
+    def listen(self, table_id: str, heard: Heard) -> None:
+        """Calls `heard` with the number that another node tells of this table."""
+        if table_id not in self._heard:
+            self._heard[table_id] = heard
+            self._background(self._subscribe(table_id))
+
+    def unlisten(self, table_id: str) -> None:
+        """Ends it."""
+        if self._heard.pop(table_id, None) is not None:
+            self._background(self._unsubscribe(table_id))
+
+    async def _subscribe(self, table_id: str) -> None:
+        if table_id in self._subscriptions or table_id not in self._heard:
+            return
+        try:
+            subscription = await self._bus.subscribe(f"ddz.table.{table_id}", cb=self._on_message)
+        except (nats.errors.Error, OSError) as error:
+            log.warning("not subscribed", extra={"table": table_id, "why": str(error)})
+            return
+        self._subscriptions[table_id] = subscription
+        if table_id not in self._heard:
+            await self._unsubscribe(table_id)
+
+    async def _unsubscribe(self, table_id: str) -> None:
+        subscription = self._subscriptions.pop(table_id, None)
+        if subscription is not None and not self._bus.is_closed:
+            try:
+                await subscription.unsubscribe()
+            except (nats.errors.Error, OSError) as error:
+                log.warning("not unsubscribed", extra={"table": table_id, "why": str(error)})
+
+    async def _on_message(self, message: Msg) -> None:
+        seq, _, node_id = message.data.partition(b" ")
+        heard = self._heard.get(message.subject.rpartition(".")[2])
+        if heard is not None and node_id != self._node_id and seq.isdigit():
+            heard(int(seq))
+
+
+def summary_of(table: Table) -> lobby_pb2.TableSummary:
+    """What the lobby lists."""
+    summary = lobby_pb2.TableSummary(
+        table_id=table.table_id,
+        room_id=table.terms.room_id,
+        base_chips=table.base,
+        phase=table.phase.lower(),
+        observers=len(table.observers),
+        seq=table.seq,
+    )
+    for number in SEATS:
+        person = table.seats[number].person
+        player = summary.players.add()
+        if person is not None:
+            player.CopyFrom(person_to(person))
+    return summary
+
+
+def shown(table: Table) -> tuple[object, ...]:
+    """What a change of is worth a report."""
+    persons = tuple(seat.person for seat in table.seats)
+    return (persons, table.base, table.stage, len(table.observers))

@@ -1,0 +1,290 @@
+"""One node of the table service: its actors, the poll of deadlines that any node may take up, and the drain."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+import secrets
+import time
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nats.aio.client import Client
+from prometheus_client import Gauge
+
+from ddz.table.v1 import table_pb2
+from doudizhu import Refusal
+from servicekit import logs, metrics
+from servicekit.errors import Trouble
+from services.table import commands, life, log, wire_commands
+from services.table.actor import Actor
+from services.table.effects import Ledger, Seeds
+from services.table.fanout import Stream
+from services.table.news import News, shown
+from services.table.pipe import StoreLost
+from services.table.record import record_of
+from services.table.store import Store
+from services.table.table import SEATS, Stage, Table
+from services.table.terms import Person, Reason, Terms
+
+_log = logs.get("node")
+
+TABLES: Final = Gauge("ddz_tables", "Tables that this node holds in memory")
+
+_RESUME_EVENTS: Final = 512  # more than so many missed events, and a snapshot is shorter
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a node behaves. Times by their names; limits are numbers of requests and frames."""
+
+    node_id: str = "table"
+    shards: int = 64
+    heartbeat_s: float = 15.0
+    mailbox_limit: int = 64
+    stream_limit: int = 256
+    idle_ms: int = 60_000  # an empty table, and outside of hands an absent person, is kept
+    keep_ms: int = 300_000  # a closed table's log is kept
+    poll_s: float = 0.5
+    grace_ms: int = 300  # so long a deadline is left to the node that serves the table
+    retire_s: float = 30.0  # an actor that nobody needs is kept in memory
+    report_s: float = 5.0
+    store_patience_s: float = 5.0
+    drain_s: float = 10.0
+
+
+class Node:
+    """Everything that the servicers ask for."""
+
+    def __init__(self, settings: Settings, store: Store, ledger: Ledger, bus: Client, seeds: Seeds) -> None:
+        self.settings = settings
+        self.store = store
+        self.seeds = seeds
+        # A node that comes back under its old name is another one.
+        self.news = News(bus, f"{settings.node_id}-{secrets.token_hex(4)}", self.background)
+        self._ledger = ledger
+        self._actors: dict[str, Actor] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections = (f"{settings.node_id}-{secrets.token_hex(4)}:{number}" for number in itertools.count(1))
+        self.draining = False
+
+    @staticmethod
+    def now_ms() -> int:
+        """Milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs something that nobody waits for."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            metrics.FAULTS.labels("background").inc()
+            _log.error("unexpected exception", exc_info=error)
+
+    # ---- what the servicers ask -----------------------------------------------------------------------------------
+
+    async def open(self, table_id: str, terms: Terms, persons: tuple[Person, ...]) -> int:
+        """Makes a table; the number of its last event. The same id again finds the table that is there.
+
+        Raises DRAINING, Malformed for terms that cannot be, KEY_CONFLICT when the id is another room's or players'.
+        """
+        if self.draining:
+            raise Refusal(Trouble.DRAINING, "this node takes no new tables; try again")
+        decision = life.open_table(
+            table_id,
+            terms,
+            persons,
+            idle_ms=self.settings.idle_ms,
+            now_ms=self.now_ms(),
+            draw=random.getrandbits(32),
+        )
+        actor = self.actor(table_id)
+        await actor.open(decision)
+        table = actor.table
+        assert table is not None
+        if table.terms.room_id != terms.room_id or not {person.player_id for person in persons} <= _known(table):
+            raise Refusal(Reason.KEY_CONFLICT, "this table id was opened for others", field="table_id")
+        return table.seq
+
+    async def sit(self, table_id: str, person: Person, seat: int | None) -> int:
+        """The seat of this person. Raises what the domain raises."""
+        actor = self.actor(table_id)
+        await actor.ask(lambda _: commands.Sit(person, seat))
+        assert actor.table is not None
+        found = actor.table.seat_of(person.player_id)
+        if found is None:
+            raise Refusal(Reason.ROOM_FULL, "the seat was lost again")
+        return found
+
+    async def observe(self, table_id: str, person: Person, seat: int) -> int:
+        """The number of the event that lets him observe."""
+        return await self.actor(table_id).ask(lambda _: commands.Observe(person, seat))
+
+    async def act(self, table_id: str, player_id: str, command: table_pb2.Command) -> int:
+        """Does a person's command once; the number of its last event."""
+        return await self.actor(table_id).ask(
+            lambda table: wire_commands.command_from(table, player_id, command), (player_id, command.command_id)
+        )
+
+    async def attach(self, table_id: str, player_id: str, after_seq: int, epoch: int) -> tuple[Actor, Stream]:
+        """A new stream of a person, his newest. Raises NOT_FOUND, NOT_A_PLAYER, DRAINING."""
+        if self.draining:
+            raise Refusal(Trouble.DRAINING, "this node serves no new streams; try again")
+        actor = self.actor(table_id)
+        stream = Stream(player_id, next(self._connections), self.settings.stream_limit, self.settings.heartbeat_s)
+
+        def connect(table: Table) -> commands.Command:
+            self._require_watcher(table, player_id)
+            return commands.Connect(player_id, stream.connection)
+
+        async def begin(table: Table) -> None:
+            missed = None
+            if after_seq and epoch == actor.epoch and 0 <= table.seq - after_seq <= _RESUME_EVENTS:
+                missed = [log.decode(entry) for entry in await self.store.read(table_id, after_seq)]
+            actor.audience.attach(stream, table, self.now_ms(), missed, after_seq)
+            self.news.listen(table_id, lambda seq: self._heard(actor, seq))
+
+        await actor.ask(connect, then=begin)
+        return actor, stream
+
+    def detach(self, actor: Actor, stream: Stream) -> None:
+        """A stream has ended. A drain is not the person's doing: he is on his way to another node."""
+        actor.audience.detach(stream)
+        if not actor.audience.streams:
+            self.news.unlisten(actor.table_id)
+        if not self.draining and stream.said_goodbye not in ("replaced", "closed", "left"):
+            actor.tell(commands.Disconnect(stream.player_id, stream.connection))
+
+    async def look(self, table_id: str, player_id: str) -> Table:
+        """The table as the log has it now, for somebody who may watch it."""
+        table = await self.actor(table_id).refresh()
+        self._require_watcher(table, player_id)
+        return table
+
+    @staticmethod
+    def _require_watcher(table: Table, player_id: str) -> None:
+        if not life.may_watch(table, player_id):
+            raise Refusal(Reason.NOT_A_PLAYER, "sit down or observe first", field="table_id")
+
+    # ---- what the actors ask --------------------------------------------------------------------------------------
+
+    async def bring_about(self, effect: life.Effect, actor: Actor) -> commands.Command:
+        """Does what is pending outside; the answer is a command for the table."""
+        table = actor.table
+        assert table is not None
+        match effect:
+            case life.OpenHand():
+                return await self._ledger.open(effect, table)
+            case life.SettleHand():
+                entries = await self.store.read(actor.table_id, effect.first_seq - 1)
+                stamped = [one for entry in entries for one in log.decode(entry).stamped if one.seq >= effect.first_seq]
+                return await self._ledger.settle(effect.hand_id, record_of(table, stamped))
+            case life.VoidHand():
+                return await self._ledger.void(effect.hand_id, "void at the table")
+            case life.DrawSeed():
+                return commands.Commit(effect.deal_id, self.seeds.draw(effect.deal_id))
+
+    def report(self, table: Table) -> None:
+        """Tells the lobby."""
+        self.news.report(table)
+
+    def report_if_changed(self, before: Table | None, after: Table) -> None:
+        """Tells the lobby when there is something new to show."""
+        if before is None or shown(before) != shown(after):
+            self.news.report(after)
+
+    def _heard(self, actor: Actor, seq: int) -> None:
+        if actor.table is not None and seq > actor.table.seq:
+            actor.tell(commands.Tick())
+
+    # ---- the registry ---------------------------------------------------------------------------------------------
+
+    def actor(self, table_id: str) -> Actor:
+        """The actor of a table on this node."""
+        actor = self._actors.get(table_id)
+        if actor is None:
+            actor = self._actors[table_id] = Actor(self, table_id)
+            TABLES.set(len(self._actors))
+        return actor
+
+    def _retire(self) -> None:
+        """Lets go of actors that nobody needs; closed tables and unknown ids at once."""
+        now = time.monotonic()
+        for table_id, actor in list(self._actors.items()):
+            over = actor.table is None or actor.table.stage is Stage.CLOSED
+            if actor.idle and (over or now - actor.used_at > self.settings.retire_s):
+                actor.close()
+                del self._actors[table_id]
+        TABLES.set(len(self._actors))
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Polls the deadlines and sweeps until left."""
+        tasks = [asyncio.create_task(self._poll()), asyncio.create_task(self._sweep())]
+        try:
+            yield
+        finally:
+            for task in (*tasks, *self._tasks):
+                task.cancel()
+            await asyncio.gather(*tasks, *self._tasks, return_exceptions=True)
+            for actor in self._actors.values():
+                actor.close()
+
+    async def _poll(self) -> None:
+        """Takes up tables whose deadline has passed without anybody noticing: their node has died."""
+        while True:
+            await asyncio.sleep(self.settings.poll_s * random.uniform(0.8, 1.2))
+            now_ms = self.now_ms()
+            try:
+                due = await self.store.claim_due(now_ms - self.settings.grace_ms, now_ms)
+            except StoreLost:
+                continue
+            for table_id in due:
+                self.background(self._take_up(table_id))
+
+    async def _take_up(self, table_id: str) -> None:
+        actor = self.actor(table_id)
+        actor.resume()
+        try:
+            await actor.refresh()
+        except Refusal as refusal:
+            if refusal.reason == Reason.NOT_FOUND:
+                with contextlib.suppress(StoreLost):
+                    await self.store.forget(table_id)
+
+    async def _sweep(self) -> None:
+        """Reports tables to the lobby, heals lost news, lets go of what nobody needs."""
+        while True:
+            await asyncio.sleep(self.settings.report_s)
+            self._retire()
+            for actor in list(self._actors.values()):
+                if actor.table is None or actor.table.stage is Stage.CLOSED:
+                    continue
+                self.news.report(actor.table)
+                if actor.audience.streams and time.monotonic() - actor.used_at > self.settings.report_s:
+                    actor.tell(commands.Tick())
+
+    async def drain(self) -> None:
+        """Takes no new tables, sends everybody to another node, and waits until what was asked is done."""
+        self.draining = True
+        for actor in self._actors.values():
+            actor.audience.drain()
+        until = time.monotonic() + self.settings.drain_s
+        while work := [task for actor in self._actors.values() for task in actor.work()]:
+            _, late = await asyncio.wait(work, timeout=max(0.0, until - time.monotonic()))
+            if late:
+                _log.warning("drained too slowly", extra={"left": len(late)})
+                return
+
+
+def _known(table: Table) -> set[str]:
+    """Everybody who sits here or played the last hand."""
+    persons = [table.seats[number].person for number in SEATS]
+    return {person.player_id for person in (*persons, *table.players) if person is not None}

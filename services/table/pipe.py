@@ -1,0 +1,120 @@
+"""One connection to Redis, shared by everything a node does: what is asked in the meantime goes in the next batch.
+
+Group commit without waiting: while a batch is on its way the next one grows. It costs a third of a connection a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from redis.asyncio import ConnectionPool
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from servicekit import logs
+
+log = logs.get("pipe")
+
+_BATCH: Final = 512
+_TIMEOUT_S: Final = 2.0
+_PAUSE_S: Final = 0.05
+_LOST: Final = (RedisConnectionError, RedisTimeoutError, OSError)
+
+
+class StoreLost(Exception):
+    """Redis did not answer: what was asked may have been done or not."""
+
+
+class Pipe:
+    """`call` queues a command; `running` sends them."""
+
+    def __init__(self, url: str, scripts: tuple[str, ...]) -> None:
+        pool = ConnectionPool.from_url(url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S)
+        self._connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
+        self._scripts = scripts
+        self._queue: list[tuple[tuple[Any, ...], asyncio.Future[Any]]] = []
+        self._wake = asyncio.Event()
+        # Which run of the Redis process answers: after a restart the log may have gone back.
+        self.epoch = 0
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Connects and sends until left; raises OSError when Redis does not answer at the start."""
+        try:
+            await self._connect()
+        except (*_LOST, RedisError) as error:
+            raise OSError(f"Redis cannot be used: {error}") from error
+        task = asyncio.create_task(self._work())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            self._fail(self._take())
+            await self._connection.disconnect()
+
+    async def call(self, *command: Any) -> Any:
+        """The answer to a command; raises StoreLost, and ResponseError for a command that Redis refuses."""
+        future = asyncio.get_running_loop().create_future()
+        self._queue.append((command, future))
+        self._wake.set()
+        return await future
+
+    def _take(self) -> list[tuple[tuple[Any, ...], asyncio.Future[Any]]]:
+        batch, self._queue = self._queue[:_BATCH], self._queue[_BATCH:]
+        return batch
+
+    async def _work(self) -> None:
+        while True:
+            await self._wake.wait()
+            batch = self._take()
+            if not batch:
+                self._wake.clear()
+                continue
+            try:
+                if not self._connection.is_connected:
+                    await self._connect()
+                await self._exchange(batch)
+            except _LOST as error:
+                log.warning("redis lost", extra={"why": str(error)})
+                await self._connection.disconnect(nowait=True)
+                self._fail(batch)
+                await asyncio.sleep(_PAUSE_S)
+            finally:
+                self._fail(batch)
+
+    async def _connect(self) -> None:
+        """Connects, learns which process answers, and gives it the scripts."""
+        await self._connection.connect()  # type: ignore[no-untyped-call]
+        await self._connection.send_command("INFO", "server")
+        info: Any = await self._connection.read_response()
+        run_id = bytes(info).partition(b"run_id:")[2][:15]
+        self.epoch = int(run_id, 16)
+        for script in self._scripts:
+            await self._connection.send_command("SCRIPT", "LOAD", script)
+            await self._connection.read_response()
+
+    async def _exchange(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
+        packed = self._connection.pack_commands([command for command, _ in batch])
+        await self._connection.send_packed_command(packed, check_health=False)
+        for _, future in batch:
+            try:
+                answer = await self._connection.read_response()
+            except ResponseError as error:
+                if not future.done():
+                    future.set_exception(error)
+                continue
+            if not future.done():
+                future.set_result(answer)
+
+    @staticmethod
+    def _fail(batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
+        for _, future in batch:
+            if not future.done():
+                future.set_exception(StoreLost("Redis did not answer"))

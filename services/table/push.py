@@ -1,0 +1,114 @@
+"""The people who watch one table on this node: each gets his own view, and is told when his stream must end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddz.table.v1 import events_pb2, table_pb2
+from services.table import events, log, wire
+from services.table.fanout import SNAPSHOT, Stream
+from services.table.table import Stage, Table
+from services.table.views import Viewer, is_public, masked, viewer
+from services.table.wire_snapshot import snapshot_to
+
+if TYPE_CHECKING:
+    from services.table.actor import Actor
+
+
+class Audience:
+    """The streams of one table."""
+
+    def __init__(self, actor: Actor) -> None:
+        self.streams: set[Stream] = set()
+        self._actor = actor
+
+    def attach(self, stream: Stream, table: Table, now_ms: int, missed: list[log.Entry] | None, after_seq: int) -> None:
+        """Begins a stream: with what it missed after an event, or with a snapshot."""
+        if missed is None:
+            self._snapshot(stream, table, now_ms)
+        else:
+            who = viewer(table, stream.player_id)
+            for entry in missed:
+                for one, message in zip(entry.stamped, entry.messages, strict=True):
+                    if after_seq < one.seq <= table.seq:
+                        stream.push_event(seen(one, message, who))
+        self.streams.add(stream)
+        if table.stage is Stage.CLOSED:
+            stream.goodbye("closed", reconnect=False)
+
+    def detach(self, stream: Stream) -> None:
+        """Ends a stream."""
+        self.streams.discard(stream)
+
+    def push(self, before: Table | None, after: Table, entry: log.Entry) -> None:
+        """Sends events to everybody as he may see them; who sees otherwise from now on gets a snapshot behind them."""
+        if not self.streams:
+            return
+        public = all(is_public(one.event) for one in entry.stamped)
+        moved = before is not None and (before.seats is not after.seats or before.observers is not after.observers)
+        for stream in self.streams:
+            if public:
+                for message in entry.messages:
+                    stream.push_event(message)
+            else:
+                who = viewer(after, stream.player_id)
+                for one, message in zip(entry.stamped, entry.messages, strict=True):
+                    stream.push_event(seen(one, message, who))
+            if moved and before is not None and viewer(before, stream.player_id) != viewer(after, stream.player_id):
+                self._snapshot(stream, after, entry.stamped[-1].at_ms)
+        for one in entry.stamped:
+            self._farewells(one.event)
+
+    def _farewells(self, event: events.Event) -> None:
+        """Newer streams replace older ones; who has left and tables that are closed need none."""
+        table = self._actor.table
+        assert table is not None
+        if isinstance(event, events.PresenceSet | events.ObserverPresenceSet) and event.connected:
+            if isinstance(event, events.PresenceSet):
+                person = table.seats[event.seat].person
+                player_id = "" if person is None else person.player_id
+            else:
+                player_id = event.player_id
+            for stream in self.streams:
+                if stream.player_id == player_id and stream.connection != event.connection:
+                    stream.goodbye("replaced", reconnect=False)
+        elif isinstance(event, events.SeatLeft | events.ObserverLeft):
+            for stream in self.streams:
+                if stream.player_id == event.player_id and viewer(table, event.player_id).seat is None:
+                    stream.goodbye("left", reconnect=False)
+        elif isinstance(event, events.Closed):
+            for stream in self.streams:
+                stream.goodbye("closed", reconnect=False)
+
+    def begin_anew(self, table: Table) -> None:
+        """The log went back: everybody gets a snapshot."""
+        for stream in self.streams:
+            self._snapshot(stream, table, table.since_ms)
+
+    def gone(self) -> None:
+        """There is no log any more."""
+        for stream in self.streams:
+            stream.goodbye("closed", reconnect=False)
+
+    def drain(self) -> None:
+        """Asks everybody to come back to another node."""
+        for stream in self.streams:
+            stream.goodbye("drain", reconnect=True)
+
+    def _snapshot(self, stream: Stream, table: Table, now_ms: int) -> None:
+        who = viewer(table, stream.player_id)
+        stream.push(SNAPSHOT, snapshot_to(table, who, epoch=self._actor.epoch, now_ms=now_ms))
+
+    def heartbeat(self, now_ms: int) -> table_pb2.Heartbeat:
+        """Says how far the table is."""
+        table = self._actor.table
+        return table_pb2.Heartbeat(seq=0 if table is None else table.seq, at_ms=now_ms)
+
+
+def seen(one: events.Stamped, message: events_pb2.Event, who: Viewer) -> events_pb2.Event:
+    """The message of the log as this person may see it."""
+    if is_public(one.event):
+        return message
+    mine = wire.event_to(events.Stamped(one.seq, one.at_ms, masked(one.event, who)), None)
+    mine.clock.CopyFrom(message.clock)
+    return mine

@@ -1,0 +1,49 @@
+"""What the process serves, and what stands behind it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+
+import grpc
+from nats.aio.client import Client
+
+from ddz.ledger.v1 import ledger_pb2_grpc
+from ddz.table.v1 import table_pb2, table_pb2_grpc
+from servicekit import server
+from services.table.effects import Ledger, Seeds
+from services.table.node import Node, Settings
+from services.table.pipe import Pipe
+from services.table.servicer import TableInternalServicer, TableServicer
+from services.table.store import SCRIPTS, Store
+
+
+class TableService:
+    """The two gRPC services of a table node."""
+
+    names: Sequence[str] = [service.full_name for service in table_pb2.DESCRIPTOR.services_by_name.values()]
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def register(self, to: grpc.aio.Server) -> None:
+        """Adds the servicers."""
+        table_pb2_grpc.add_TableServiceServicer_to_server(TableServicer(self.node), to)
+        table_pb2_grpc.add_TableInternalServiceServicer_to_server(TableInternalServicer(self.node), to)
+
+    async def drain(self) -> None:
+        """Sends the clients to other nodes and finishes what was asked."""
+        await self.node.drain()
+
+
+@contextlib.asynccontextmanager
+async def running(
+    settings: Settings, redis_url: str, bus: Client, ledger_target: str, deal_seed: bytes
+) -> AsyncIterator[TableService]:
+    """A node at work; raises OSError when Redis does not answer."""
+    pipe = Pipe(redis_url, SCRIPTS)
+    async with pipe.running(), server.channel(ledger_target) as channel:
+        ledger = Ledger(ledger_pb2_grpc.LedgerInternalServiceStub(channel))
+        node = Node(settings, Store(pipe, settings.shards), ledger, bus, Seeds(deal_seed))
+        async with node.running():
+            yield TableService(node)

@@ -1,0 +1,120 @@
+"""Protobuf in, one call of the node, protobuf out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ddz.table.v1 import table_pb2, table_pb2_grpc
+from doudizhu import Refusal
+from servicekit import errors, identity, metrics
+from servicekit.errors import Trouble
+from services.table.actor import Actor
+from services.table.fanout import ACCEPTED, REFUSED, Frame, Stream
+from services.table.node import Node
+from services.table.views import viewer
+from services.table.wire_snapshot import snapshot_to
+from services.table.wire_values import person_from, terms_from
+
+
+class TableServicer(table_pb2_grpc.TableServiceServicer):
+    """What players and observers call."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def Play(
+        self, requests: AsyncIterator[table_pb2.PlayRequest], context: Any
+    ) -> AsyncIterator[table_pb2.PlayResponse]:
+        player_id = identity.player_id(context)
+        try:
+            first = await anext(requests)
+        except StopAsyncIteration:
+            return
+        errors.validate(first)
+        if not first.table_id:
+            raise Refusal(Trouble.INVALID, "the first request names the table", field="table_id")
+        actor, stream = await self._node.attach(first.table_id, player_id, first.after_seq, first.epoch)
+        reader = asyncio.create_task(self._read(first, requests, stream))
+        try:
+            async for name, message in self._frames(actor, stream):
+                yield table_pb2.PlayResponse(**{name: message})
+        finally:
+            reader.cancel()
+            self._node.detach(actor, stream)
+
+    async def _read(
+        self, first: table_pb2.PlayRequest, requests: AsyncIterator[table_pb2.PlayRequest], stream: Stream
+    ) -> None:
+        """Does a stream's commands one after the other; who sends faster waits."""
+        request = first
+        while True:
+            if request.HasField("command"):
+                await self._command(first.table_id, request, stream)
+            try:
+                request = await anext(requests)
+            except StopAsyncIteration:
+                stream.goodbye("left", reconnect=False)
+                return
+
+    async def _command(self, table_id: str, request: table_pb2.PlayRequest, stream: Stream) -> None:
+        command = request.command
+        try:
+            if request.table_id not in ("", table_id):
+                raise Refusal(Trouble.INVALID, "a stream is of one table", field="table_id")
+            errors.validate(request)
+            seq = await self._node.act(table_id, stream.player_id, command)
+        except Refusal as refusal:
+            metrics.REFUSALS.labels(refusal.reason).inc()
+            refused = table_pb2.Refused(command_id=command.command_id, refusal=errors.to_proto(refusal))
+            stream.push(REFUSED, refused)
+        except Exception:
+            # It is recorded where it happened; the client asks again and finds out.
+            stream.goodbye("fault", reconnect=True)
+        else:
+            stream.push(ACCEPTED, table_pb2.Accepted(command_id=command.command_id, seq=seq))
+
+    async def Act(self, request: table_pb2.ActRequest, context: Any) -> table_pb2.ActResponse:
+        player_id = identity.player_id(context)
+        seq = await self._node.act(request.table_id, player_id, request.command)
+        return table_pb2.ActResponse(accepted=table_pb2.Accepted(command_id=request.command.command_id, seq=seq))
+
+    async def Watch(self, request: table_pb2.WatchRequest, context: Any) -> AsyncIterator[table_pb2.WatchResponse]:
+        player_id = identity.player_id(context)
+        actor, stream = await self._node.attach(request.table_id, player_id, request.after_seq, request.epoch)
+        try:
+            async for name, message in self._frames(actor, stream):
+                yield table_pb2.WatchResponse(**{name: message})
+        finally:
+            self._node.detach(actor, stream)
+
+    def _frames(self, actor: Actor, stream: Stream) -> AsyncIterator[Frame]:
+        return stream.frames(lambda: actor.audience.heartbeat(self._node.now_ms()))
+
+    async def GetTable(self, request: table_pb2.GetTableRequest, context: Any) -> table_pb2.GetTableResponse:
+        player_id = identity.player_id(context)
+        table = await self._node.look(request.table_id, player_id)
+        snapshot = snapshot_to(
+            table, viewer(table, player_id), epoch=self._node.store.epoch, now_ms=self._node.now_ms()
+        )
+        return table_pb2.GetTableResponse(snapshot=snapshot)
+
+
+class TableInternalServicer(table_pb2_grpc.TableInternalServiceServicer):
+    """What other services call."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def Open(self, request: table_pb2.OpenRequest, _context: Any) -> table_pb2.OpenResponse:
+        persons = tuple(person_from(player) for player in request.players)
+        return table_pb2.OpenResponse(seq=await self._node.open(request.table_id, terms_from(request.terms), persons))
+
+    async def Sit(self, request: table_pb2.SitRequest, _context: Any) -> table_pb2.SitResponse:
+        seat = request.seat if request.HasField("seat") else None
+        return table_pb2.SitResponse(seat=await self._node.sit(request.table_id, person_from(request.player), seat))
+
+    async def Observe(self, request: table_pb2.ObserveRequest, _context: Any) -> table_pb2.ObserveResponse:
+        seq = await self._node.observe(request.table_id, person_from(request.observer), request.seat)
+        return table_pb2.ObserveResponse(seq=seq)

@@ -1,0 +1,108 @@
+"""Tables in Redis: a log each, and a set of deadlines for each shard. No decisions.
+
+Keys of a shard k share the hash tag {k}, so that one Lua call works on a cluster too:
+    {k}:t:<table>:log   a stream; the id of an entry is the number of its last event, its field `e` a LogEntry
+    {k}:deadlines       a sorted set: table -> when it must be looked at, in milliseconds since the epoch
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import zlib
+from typing import Any, Final
+
+from services.table.pipe import Pipe
+
+# KEYS log, deadlines; ARGV table, expected version, new version, entry, deadline or "", milliseconds to keep or "".
+# Answers the version found; the entry was appended when it is the expected one.
+_APPEND: Final = """
+local top = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+local version = top[1] and string.match(top[1][1], '^%d+') or '0'
+if version ~= ARGV[2] then return tonumber(version) end
+redis.call('XADD', KEYS[1], ARGV[3] .. '-0', 'e', ARGV[4])
+if ARGV[5] == '' then redis.call('ZREM', KEYS[2], ARGV[1]) else redis.call('ZADD', KEYS[2], ARGV[5], ARGV[1]) end
+if ARGV[6] ~= '' then redis.call('PEXPIRE', KEYS[1], ARGV[6]) end
+return tonumber(version)
+"""
+
+# KEYS deadlines; ARGV due until, claimed until, how many. Answers the tables that are due, and puts them off for
+# other nodes until the claim has run out.
+_CLAIM: Final = """
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[3])
+for _, table in ipairs(due) do redis.call('ZADD', KEYS[1], ARGV[2], table) end
+return due
+"""
+
+SCRIPTS: Final = (_APPEND, _CLAIM)
+_APPEND_SHA: Final = hashlib.sha1(_APPEND.encode(), usedforsecurity=False).hexdigest()
+_CLAIM_SHA: Final = hashlib.sha1(_CLAIM.encode(), usedforsecurity=False).hexdigest()
+_CLAIM_MS: Final = 1_000
+_CLAIM_LIMIT: Final = 64
+
+
+class Store:
+    """Logs and deadlines over one pipe."""
+
+    def __init__(self, pipe: Pipe, shards: int) -> None:
+        self._pipe = pipe
+        self._shards = shards
+
+    @property
+    def epoch(self) -> int:
+        """Which run of Redis answers; another one may have an older log."""
+        return self._pipe.epoch
+
+    def _shard(self, table_id: str) -> int:
+        return zlib.crc32(table_id.encode()) % self._shards
+
+    async def read(self, table_id: str, after_seq: int = 0) -> list[bytes]:
+        """The entries of a table's log after an event, oldest first; raises StoreLost."""
+        key = f"{{{self._shard(table_id)}}}:t:{table_id}:log"
+        found: list[Any] = await self._pipe.call("XRANGE", key, f"({after_seq}-0" if after_seq else "-", "+")
+        return [fields[1] for _, fields in found]
+
+    async def append(
+        self, table_id: str, expected: int, new: int, entry: bytes, deadline_ms: int | None, keep_ms: int | None
+    ) -> bool:
+        """Appends an entry that ends at event `new` if the log ends at `expected`, and sets the next deadline.
+
+        `keep_ms`: how long a closed table's log is kept. Raises StoreLost: it may be there or not.
+        """
+        shard = self._shard(table_id)
+        found = await self._pipe.call(
+            "EVALSHA",
+            _APPEND_SHA,
+            2,
+            f"{{{shard}}}:t:{table_id}:log",
+            f"{{{shard}}}:deadlines",
+            table_id,
+            expected,
+            new,
+            entry,
+            "" if deadline_ms is None else deadline_ms,
+            "" if keep_ms is None else keep_ms,
+        )
+        return int(found) == expected
+
+    async def claim_due(self, until_ms: int, now_ms: int) -> list[str]:
+        """Tables whose deadline lies before `until_ms`; other nodes do not get them for a second."""
+        answers = await asyncio.gather(
+            *(
+                self._pipe.call(
+                    "EVALSHA",
+                    _CLAIM_SHA,
+                    1,
+                    f"{{{shard}}}:deadlines",
+                    until_ms,
+                    now_ms + _CLAIM_MS,
+                    _CLAIM_LIMIT,
+                )
+                for shard in range(self._shards)
+            )
+        )
+        return [str(table, "utf-8") for answer in answers for table in answer]
+
+    async def forget(self, table_id: str) -> None:
+        """Takes a table that has no log out of the deadlines."""
+        await self._pipe.call("ZREM", f"{{{self._shard(table_id)}}}:deadlines", table_id)

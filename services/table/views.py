@@ -1,0 +1,57 @@
+"""What one person may see of a table (RULES.md sections 5, 7 and D-03)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import doudizhu
+from doudizhu import Hand
+from doudizhu.hand import Dealt
+from services.table import events
+from services.table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """A person's place: `seat` is his own or the one he observes (None = neither), `sees` whose cards he may know."""
+
+    seat: int | None
+    observing: bool
+    sees: int | None
+
+
+def viewer(table: Table, player_id: str) -> Viewer:
+    """A player sees his cards; an observer those of his seat, if its player allows it."""
+    seat = table.seat_of(player_id)
+    if seat is not None:
+        return Viewer(seat, False, seat)
+    observer = table.observer_of(player_id)
+    if observer is None:
+        return Viewer(None, False, None)
+    allowed = table.seats[observer.seat].observers_allowed
+    return Viewer(observer.seat, True, observer.seat if allowed else None)
+
+
+def hand_for(table: Table, who: Viewer) -> Hand | None:
+    """The hand as this person may know it."""
+    return None if table.hand is None else doudizhu.view(table.hand, who.sees)
+
+
+def is_public(event: events.Event) -> bool:
+    """Whether everybody sees the event whole."""
+    if isinstance(event, events.Move):
+        return not isinstance(event.event, Dealt)
+    return not isinstance(event, events.Committed | events.PresenceSet | events.ObserverPresenceSet)
+
+
+def masked(event: events.Event, who: Viewer) -> events.Event:
+    """The event without what this person may not know: cards, the server's seed, ids of connections."""
+    if isinstance(event, events.Move):
+        if not isinstance(event.event, Dealt):
+            return event
+        return replace(event, event=doudizhu.view_event(event.event, who.sees))
+    if isinstance(event, events.Committed):
+        return replace(event, server_seed=b"")
+    if isinstance(event, events.PresenceSet | events.ObserverPresenceSet):
+        return replace(event, connection="")
+    return event

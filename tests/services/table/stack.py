@@ -1,0 +1,217 @@
+"""Two table nodes and a ledger over real servers, and clients that speak to a node of their choice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from ddz.common.v1 import common_pb2
+from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
+from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
+from servicekit import clients, server
+from services.table import service as table_service
+from services.table.node import Settings
+
+_CONFIG = server.ServerConfig("127.0.0.1:0", "127.0.0.1:0", "INFO", 1.0)
+_ids = itertools.count(1)
+FAST = {"seed_ms": 20, "show_window_ms": 20, "countdown_ms": 50}
+
+
+def fresh(prefix: str) -> str:
+    """A name that nobody else uses."""
+    return f"{prefix}{next(_ids)}"
+
+
+async def until(condition: Callable[[], Any], timeout_s: float = 10.0) -> Any:
+    """Waits until the condition holds; returns what it answered."""
+    deadline = time.monotonic() + timeout_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not come about in time"
+        await asyncio.sleep(0.005)
+    return found
+
+
+def terms(book: str, **changes: Any) -> common_pb2.Terms:
+    """A room of this book, at a fast pace; `clocks` lays over it."""
+    clocks = {**FAST, **changes.pop("clocks", {})}
+    values: dict[str, Any] = {
+        "room_id": f"{book}-room",
+        "book": book,
+        "base_min_chips": 1 if book == "classic" else 10,
+        "base_max_chips": 100 if book == "classic" else 10,
+        "initial_multiplier": 1,
+        "rake_chips": 3 if book == "rob" else 0,
+        "minimum_chips": 100,
+        "clocks": common_pb2.Clocks(**clocks),
+        "matched": book == "rob",
+    }
+    return common_pb2.Terms(**{**values, **changes})
+
+
+@dataclass
+class TableNode:
+    """One running node and its stubs."""
+
+    service: table_service.TableService
+    stub: table_pb2_grpc.TableServiceAsyncStub
+    internal: table_pb2_grpc.TableInternalServiceAsyncStub
+
+
+@contextlib.asynccontextmanager
+async def table_node(redis_url: str, nats_url: str, ledger_port: int, **changes: Any) -> AsyncIterator[TableNode]:
+    """A node; `changes` are Settings."""
+    settings = Settings(**{"node_id": fresh("node"), "drain_s": 2.0, "poll_s": 0.1, "grace_ms": 100, **changes})
+    async with (
+        clients.nats_bus(nats_url, name=settings.node_id) as bus,
+        table_service.running(settings, redis_url, bus, f"127.0.0.1:{ledger_port}", b"") as service,
+        server.serving(_CONFIG, service) as port,
+        server.channel(f"127.0.0.1:{port}") as channel,
+    ):
+        yield TableNode(
+            service, table_pb2_grpc.TableServiceStub(channel), table_pb2_grpc.TableInternalServiceStub(channel)
+        )
+
+
+@dataclass
+class Client:
+    """A person's Play stream on one node. Keeps every frame, and the state that they lead to."""
+
+    player_id: str
+    table_id: str
+    stub: table_pb2_grpc.TableServiceAsyncStub
+    frames: list[table_pb2.PlayResponse] = field(default_factory=list)
+    raw: list[bytes] = field(default_factory=list)
+    events: list[events_pb2.Event] = field(default_factory=list)
+    snapshot: events_pb2.Snapshot | None = None
+    error: grpc.aio.AioRpcError | None = None
+    ended: bool = False
+    _call: Any = None
+    _task: asyncio.Task[None] | None = None
+
+    async def open(self, after_seq: int = 0, epoch: int = 0, *, wait: bool = True) -> Client:
+        self._call = self.stub.Play(metadata=metadata(self.player_id))
+        await self._call.write(table_pb2.PlayRequest(table_id=self.table_id, after_seq=after_seq, epoch=epoch))
+        self._task = asyncio.create_task(self._read())
+        if wait:
+            await until(lambda: self.frames or self.ended)
+        return self
+
+    async def _read(self) -> None:
+        try:
+            while isinstance(frame := await self._call.read(), table_pb2.PlayResponse):
+                self.frames.append(frame)
+                self.raw.append(frame.SerializeToString())
+                if frame.HasField("snapshot"):
+                    self.snapshot = frame.snapshot
+                self.events += frame.events.events
+        except grpc.aio.AioRpcError as error:
+            self.error = error
+        finally:
+            self.ended = True
+
+    async def send(self, command_id: str = "", **action: Any) -> str:
+        """Sends a command; returns its id."""
+        command_id = command_id or fresh("c")
+        await self._call.write(table_pb2.PlayRequest(command=table_pb2.Command(command_id=command_id, **action)))
+        return command_id
+
+    async def act(self, command_id: str = "", **action: Any) -> Any:
+        """Sends a command and waits for its answer: Accepted or Refused."""
+        asked = await self.send(command_id, **action)
+        return await until(lambda: self.answer(asked))
+
+    def answer(self, command_id: str) -> Any:
+        for frame in self.frames:
+            name = frame.WhichOneof("frame")
+            if name in ("accepted", "refused") and getattr(frame, name).command_id == command_id:
+                return getattr(frame, name)
+        return None
+
+    def goodbye(self) -> table_pb2.Goodbye | None:
+        return next((frame.goodbye for frame in self.frames if frame.HasField("goodbye")), None)
+
+    def names(self) -> list[str]:
+        """What happened, as the stream told it."""
+        return [event.WhichOneof("event") or "" for event in self.events]
+
+    def last(self, name: str) -> Any:
+        """The last event of that name; None when there is none."""
+        return next((getattr(event, name) for event in reversed(self.events) if event.HasField(name)), None)  # type: ignore[arg-type]
+
+    @property
+    def seq(self) -> int:
+        seqs = [event.seq for event in self.events] + [self.snapshot.seq if self.snapshot else 0]
+        return max(seqs)
+
+    async def close(self) -> None:
+        self._call.cancel()
+        if self._task is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+
+def metadata(player_id: str) -> tuple[tuple[str, str], ...]:
+    """What the gateway sets."""
+    return (("x-player-id", player_id),)
+
+
+async def look(node: TableNode, table_id: str, player_id: str) -> events_pb2.Snapshot:
+    """GetTable."""
+    answer = await node.stub.GetTable(
+        table_pb2.GetTableRequest(table_id=table_id), metadata=metadata(player_id), timeout=5
+    )
+    return answer.snapshot
+
+
+async def act(node: TableNode, table_id: str, player_id: str, command_id: str = "", **action: Any) -> int:
+    """Act; the number of the last event."""
+    command = table_pb2.Command(command_id=command_id or fresh("c"), **action)
+    answer = await node.stub.Act(
+        table_pb2.ActRequest(table_id=table_id, command=command), metadata=metadata(player_id), timeout=5
+    )
+    return answer.accepted.seq
+
+
+@dataclass
+class Stack:
+    """Two nodes, the ledger's stubs, and what they stand on."""
+
+    nodes: list[TableNode]
+    ledger: ledger_pb2_grpc.LedgerInternalServiceAsyncStub
+    hands: ledger_pb2_grpc.LedgerServiceAsyncStub
+    redis_url: str
+    nats_url: str
+    ledger_port: int
+
+    async def players(self, chips: int = 10_000, *, count: int = 3) -> list[common_pb2.Player]:
+        """New players with chips."""
+        made = [common_pb2.Player(player_id=fresh("p"), display_name="名") for _ in range(count)]
+        for player in made:
+            await self.ledger.Grant(
+                ledger_pb2.GrantRequest(
+                    key=f"signup:{player.player_id}", player_id=player.player_id, chips=chips, kind="signup"
+                )
+            )
+        return made
+
+    async def open(self, of: common_pb2.Terms, players: list[common_pb2.Player], *, node: int = 0) -> str:
+        """A new table with these seated in order."""
+        table_id = fresh("t")
+        internal = self.nodes[node].internal
+        if of.matched:
+            await internal.Open(table_pb2.OpenRequest(table_id=table_id, terms=of, players=players))
+            return table_id
+        await internal.Open(table_pb2.OpenRequest(table_id=table_id, terms=of))
+        for player in players:
+            await internal.Sit(table_pb2.SitRequest(table_id=table_id, player=player))
+        return table_id
+
+    def client(self, player_id: str, table_id: str, *, node: int = 0) -> Client:
+        return Client(player_id, table_id, self.nodes[node].stub)
