@@ -79,7 +79,9 @@ def _follow_trick(state: Snapshot, event: Event) -> None:
     if event.WhichOneof("event") == "played":
         state.on_table.CopyFrom(event.played.combo)
         state.on_table_seat = event.played.seat
-    state.trick.add().CopyFrom(event)
+    step = state.trick.add()
+    step.CopyFrom(event)
+    step.ClearField("clock")
     if [past.WhichOneof("event") for past in state.trick][-2:] == ["passed", "passed"]:
         state.ClearField("on_table")
         state.on_table_seat = 0
@@ -184,6 +186,7 @@ def _bid_made(state: Snapshot, event: events_pb2.BidMade) -> None:
 
 def _call_made(state: Snapshot, event: events_pb2.CallMade) -> None:
     state.seats[event.seat].choice = "call" if event.call else "pass"
+    state.level = int(event.call)
 
 
 def _rob_made(state: Snapshot, event: events_pb2.RobMade) -> None:
