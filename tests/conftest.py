@@ -18,16 +18,17 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(scope="session")
-def scratch() -> Path:
-    """A folder that the leash removes."""
-    return folders.scratch()
+def leash() -> Iterator[Leash]:
+    """What every process of the session hangs on."""
+    with Leash(folders.scratch()) as leash:
+        yield leash
 
 
 @pytest.fixture(scope="session")
-def leash(scratch: Path) -> Iterator[Leash]:
-    """What every process of the session hangs on."""
-    with Leash(scratch) as leash:
-        yield leash
+def scratch(leash: Leash) -> Path:
+    """A folder that goes with the leash."""
+    assert leash.scratch is not None
+    return leash.scratch
 
 
 @pytest.fixture(scope="session")

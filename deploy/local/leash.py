@@ -29,6 +29,7 @@ class Leash:
     """
 
     def __init__(self, scratch: Path | None = None) -> None:
+        self.scratch = scratch
         self._children: list[subprocess.Popen[bytes]] = []
         self._keeper = subprocess.Popen(
             [sys.executable, "-E", "-S", __file__, *([str(scratch)] if scratch else [])],

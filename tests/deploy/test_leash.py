@@ -6,14 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from deploy.local import folders
 from deploy.local.leash import Leash
+from tests.deploy.processes import eventually, running
 
 OWNER = """
 import os, sys
@@ -44,22 +43,6 @@ child.wait()
 """
 
 
-def runs(pid: int) -> bool:
-    """Whether the process is there and not dead already."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return bool(state.strip()) and not state.startswith("Z")
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    """Whether the condition comes true within ten seconds."""
-    deadline = time.monotonic() + 10.0
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
 def test_everything_ends_with_the_owner(signum: signal.Signals | None) -> None:
     scratch = folders.scratch()
@@ -70,10 +53,10 @@ def test_everything_ends_with_the_owner(signum: signal.Signals | None) -> None:
         assert owner.stdout is not None
         pids = [int(word) for word in owner.stdout.readline().split()]
         assert len(pids) == 3
-        assert all(runs(pid) for pid in pids)
+        assert all(running(pid) for pid in pids)
         if signum is not None:
             owner.send_signal(signum)
-    assert eventually(lambda: not any(runs(pid) for pid in pids))
+    assert eventually(lambda: not any(running(pid) for pid in pids))
     assert eventually(lambda: not scratch.exists())
 
 
@@ -89,9 +72,9 @@ def test_what_make_runs_ends_when_make_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", MAKE, MADE], cwd=folders.ROOT, stdout=subprocess.PIPE) as make:
         assert make.stdout is not None
         pid = int(make.stdout.readline())
-        assert runs(pid)
+        assert running(pid)
         make.kill()
-    assert eventually(lambda: not runs(pid))
+    assert eventually(lambda: not running(pid))
 
 
 def test_a_program_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:

@@ -1,0 +1,130 @@
+"""`make up`, `down`, `status` and `demo` as a person meets them: what they say, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local import folders, ports
+from tests.deploy.processes import eventually, naming, running
+
+
+def local(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs `python -m deploy.local` to its end."""
+    command = [sys.executable, "-m", "deploy.local", *arguments]
+    return subprocess.run(
+        command,
+        cwd=folders.ROOT,
+        env=os.environ | (env or {}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+
+
+def port_row() -> int:
+    """The first of as many free ports in a row as a stack needs."""
+    for port in ports.free(50):
+        if all(ports.is_free(port + step) for step in range(ports.count(1))):
+            return port
+    raise AssertionError("no row of free ports")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder for a stack that stays; the stack is stopped at the end."""
+    path = folders.scratch() / "local"
+    yield path
+    local("down", f"--folder={path}")
+    subprocess.run(["rm", "-rf", str(path.parent)], check=True)
+
+
+def pids(folder: Path) -> list[int]:
+    return list(json.loads((folder / "stack.json").read_text())["processes"].values())
+
+
+def test_up_again_status_and_down(folder: Path) -> None:
+    port = port_row()
+    first = local("up", f"--folder={folder}", f"--port={port}")
+    assert first.returncode == 0, first.stderr
+    assert f"http://127.0.0.1:{port}" in first.stdout
+    assert str(folder) in first.stdout
+    again = local("up", f"--folder={folder}", f"--port={port}")
+    assert (again.returncode, again.stdout.split(";")[0]) == (0, "The stack runs already")
+    assert local("status", f"--folder={folder}").returncode == 0
+    started = pids(folder)
+    assert len(started) == 8
+    down = local("down", f"--folder={folder}")
+    assert down.returncode == 0, down.stderr
+    assert not any(running(pid) for pid in started)
+    assert naming(folder) == []
+    assert (folder / "postgres" / "data").is_dir()
+    after = local("status", f"--folder={folder}")
+    assert (after.returncode, after.stderr) == (1, "No stack runs: `make up` starts one.\n")
+
+
+def test_status_names_what_has_ended_and_nothing_outlives_the_keeper(folder: Path) -> None:
+    assert local("up", f"--folder={folder}", f"--port={port_row()}").returncode == 0
+    started = json.loads((folder / "stack.json").read_text())["processes"]
+    os.kill(started["lobby-1"], signal.SIGKILL)
+    status = local("status", f"--folder={folder}")
+    assert status.returncode == 1
+    assert "lobby-1 ended" in status.stderr
+    os.kill(int((folder / "lock").read_text()), signal.SIGKILL)
+    assert eventually(lambda: not any(running(pid) for pid in started.values()))
+    assert eventually(lambda: naming(folder) == [])
+    assert "No stack runs." in local("down", f"--folder={folder}").stdout
+
+
+def test_a_taken_port_is_one_sentence_and_nothing_runs(folder: Path) -> None:
+    port = port_row()
+    with socket.create_server(("127.0.0.1", port + 3)):
+        done = local("up", f"--folder={folder}", f"--port={port}")
+    assert done.returncode == 1
+    assert done.stderr.strip() == (
+        f"Port {port + 3}, wanted for Postgres, is taken: stop what uses it, or choose other ports."
+    )
+    assert naming(folder) == []
+
+
+def test_a_folder_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = local("up", f"--folder={tmp_path / 'file'}")
+    assert (done.returncode, done.stderr) == (1, f"{tmp_path / 'file'} cannot be used: File exists.\n")
+
+
+def test_a_number_that_is_none_is_one_sentence() -> None:
+    done = local("demo", env={"HANDS": "many"})
+    assert done.returncode == 1
+    assert done.stderr.startswith("HANDS, SEED, PORT and TABLE_NODES are whole numbers: ")
+
+
+@pytest.mark.parametrize("after_lines", [1, 3, 4])
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
+def test_a_demo_that_is_killed_leaves_nothing(scratch: Path, after_lines: int, signum: signal.Signals) -> None:
+    temp = scratch / f"demo-{after_lines}-{signum}"
+    temp.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-m", "deploy.local", "demo"],
+        cwd=folders.ROOT,
+        env=os.environ | {"TMPDIR": str(temp)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as demo:
+        assert demo.stdout is not None
+        for _ in range(after_lines):
+            assert demo.stdout.readline()
+        assert naming(temp)
+        demo.send_signal(signum)
+        assert demo.wait(30) != 0
+    assert eventually(lambda: naming(temp) == [])
+    assert eventually(lambda: list(temp.iterdir()) == [])
