@@ -69,7 +69,7 @@ async def play(
     after = await audit()
     faults += report.faults(run.records, hands, before, after)
     digest = report.deals_digest(run.records)
-    report.show(console, run.records, run.names, digest, before, after, faults)
+    report.show(console, run.records, digest, before, after, faults)
     return Report(tuple(run.records), digest, tuple(faults))
 
 
@@ -83,7 +83,7 @@ def _plan(hands: int) -> list[Table]:
 
 
 class _Run:
-    """One run: what it has read back from the ledger (in the order of the plan), and who played."""
+    """One run, and what it has read back from the ledger, in the order of the plan."""
 
     def __init__(self, gateway: str, root_certificates: bytes | None, seed: int, console: Console) -> None:
         self._gateway = gateway
@@ -91,7 +91,6 @@ class _Run:
         self._seed = seed
         self._console = console
         self.records: list[GetHandResponse] = []
-        self.names: dict[str, str] = {}
 
     async def play(self, plan: Sequence[Table], timeout_s: float) -> list[str]:
         """Plays all tables of the plan and reads their hands back; returns what went wrong."""
@@ -113,7 +112,6 @@ class _Run:
         for number in range(count):
             door = await doors.enter_async_context(Gateway(self._gateway, root_certificates=self._root_certificates))
             bots.append(await Session.guest(door, f"bot:{self._seed}:{number}".ljust(16, ".")))
-        self.names = {bot.player_id: bot.player.display_name for bot in bots}
         return bots
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from ddz.common.v1 import hand_pb2
-from ddz.common.v1.hand_pb2 import HandRecord, Outcome
+from ddz.common.v1.hand_pb2 import Outcome
 from ddz.ledger.v1.ledger_pb2 import AuditResponse, GetHandResponse
 from doudizhu.deal import deal_cards
 from doudizhu.rulebook import BOOKS
@@ -56,7 +57,6 @@ def faults(hands: Sequence[GetHandResponse], wanted: int, before: AuditResponse,
 def show(
     console: Console,
     hands: Sequence[GetHandResponse],
-    names: Mapping[str, str],
     digest: str,
     before: AuditResponse,
     after: AuditResponse,
@@ -64,59 +64,57 @@ def show(
 ) -> None:
     """Prints the hands, the digest of the deals, the audit line and the faults."""
     if hands:
-        console.print(_table(hands, names))
+        console.print(_table(hands))
         console.print(f"deals {digest}")
     console.print(
         f"audit: {len(hands)} hands played = {after.hands_settled - before.hands_settled} hands settled, "
-        f"sum over all accounts {after.chips_sum}, {after.negative_balances or 'no'} negative balance"
+        f"sum over all accounts {after.chips_sum}, {after.negative_balances or 'no'} negative balance",
+        soft_wrap=True,
     )
     for fault in found:
-        console.print(f"[bold red]wrong:[/] {fault}")
+        console.print("wrong:", fault, style="bold red", soft_wrap=True, markup=False)
 
 
-def _table(hands: Iterable[GetHandResponse], names: Mapping[str, str]) -> Table:
-    table = Table(title="Hands 牌局 (read from the ledger)")
-    for heading in ("hand", "book 规则", "landlord 地主", "winner 胜方"):
-        table.add_column(heading)
-    for heading in ("base 底分", "level 档"):
-        table.add_column(heading, justify="right")
-    table.add_column("multiplier 倍数")
-    for seat in range(3):
-        table.add_column(f"chips {seat}", justify="right")
-    table.add_column("rake 回收", justify="right")
+def _table(hands: Iterable[GetHandResponse]) -> Table:
+    table = Table(title="Hands 牌局, read back from the ledger", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    for heading in ("#", "book\n规则", "landlord\n地主", "winner\n胜方"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("base\n底分", "level\n档数"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("multiplier\n倍数")
+    for heading in ("seat 0\n得失", "seat 1\n得失", "seat 2\n得失", "rake\n回收"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for number, hand in enumerate(hands, 1):
-        table.add_row(str(number), *_row(hand, names))
+        table.add_row(str(number), *_row(hand))
     return table
 
 
-def _row(hand: GetHandResponse, names: Mapping[str, str]) -> list[str]:
+def _row(hand: GetHandResponse) -> list[str]:
     record, seats = hand.record, hand.settlement.seats
     outcome = record.outcome
-    landlord = record.players[outcome.landlord].player_id if outcome.HasField("landlord") else ""
     return [
         record.terms.book,
-        f"{names.get(landlord, landlord)} ({outcome.landlord})" if landlord else "–",
+        f"seat {outcome.landlord}" if outcome.HasField("landlord") else "–",
         _winner(outcome),
-        f"{record.base_chips:,}",
+        str(record.base_chips),
         str(outcome.level),
-        _multiplier(record),
-        *(f"{seat.chips:+,}" for seat in seats),
-        f"{sum(seat.rake_chips for seat in seats):,}",
+        _multiplier(outcome),
+        *(f"{seat.chips:+}" for seat in seats),
+        str(sum(seat.rake_chips for seat in seats)),
     ]
 
 
 def _winner(outcome: Outcome) -> str:
     if outcome.HasField("fled"):
-        return f"seat {outcome.fled} fled 逃跑"
-    return "landlord 地主" if outcome.winner == hand_pb2.SIDE_LANDLORD else "farmers 农民"
+        return f"{outcome.fled} fled"
+    return "landlord" if outcome.winner == hand_pb2.SIDE_LANDLORD else "farmers"
 
 
-def _multiplier(record: HandRecord) -> str:
-    """×16 = rob ×4, bomb ×2, spring ×2."""
-    outcome = record.outcome
+def _multiplier(outcome: Outcome) -> str:
+    """16 = rob 4 × bomb 2 × spring 2."""
     parts = [
-        f"{hand_pb2.Factor.Name(factor.factor).removeprefix('FACTOR_').lower()} ×{factor.product}"
+        f"{hand_pb2.Factor.Name(factor.factor).removeprefix('FACTOR_').lower()}\u00a0{factor.product}"
         for factor in outcome.factors
         if factor.product != 1
     ]
-    return f"×{outcome.multiplier}" + (f" = {', '.join(parts)}" if parts else "")
+    return f"{outcome.multiplier}" + (f" = {' × '.join(parts)}" if parts else "")
