@@ -57,7 +57,7 @@ def settings(service: str, ports: Ports, backends: Backends) -> dict[str, str]:
     own: dict[str, dict[str, str]] = {
         "ledger": postgres["ddz_ledger"] | nats,
         "lobby": postgres["ddz_lobby"] | redis | nats | ledger | table | rooms | keys,
-        "matchmaking": redis | nats | ledger | table | rooms,
+        "matchmaking": redis | nats | ledger | table | rooms | {"DDZ_DEAL_SEED": backends.deal_seed},
         "table": redis | nats | ledger | {"DDZ_DEAL_SEED": backends.deal_seed},
     }
     return own[service] | {"DDZ_DRAIN_S": str(backends.drain_s)}

@@ -132,7 +132,8 @@ class Board:
             version = self._directory.version if changes is None else changes.version
             await asyncio.sleep(_FRAME_S)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), _HEARTBEAT_S)
+                async with asyncio.timeout(_HEARTBEAT_S):
+                    await changed.wait()
 
     def _snapshot(self, room_id: str) -> list[lobby_pb2.WatchLobbyResponse]:
         tables = [table for table in self._directory.listed() if room_id in ("", table.room_id)]

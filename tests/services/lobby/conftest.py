@@ -112,7 +112,7 @@ def found(config: service.Config, postgres: Postgres) -> Settle:
 
     @contextlib.asynccontextmanager
     async def make(**changes: Any) -> AsyncIterator[Town]:
-        ledger, tables = Ledger(), TableHouse()
+        ledger, tables = Ledger(), TableHouse()  # type: ignore[abstract]
         async with standing(ledger) as ledger_target, standing(tables) as table_target:
             own = replace(config, ledger_target=ledger_target, table_target=table_target, **changes)
             async with (

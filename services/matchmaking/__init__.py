@@ -1,0 +1,1 @@
+"""Matchmaking: one ticket per account, threes made atomically."""

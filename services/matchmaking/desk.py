@@ -1,0 +1,158 @@
+"""Where people queue: checks chips and seats, numbers tickets, cancels. What becomes of them, the queue decides."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ddz.common.v1 import common_pb2
+from ddz.lobby.v1 import lobby_pb2
+from ddz.table.v1 import table_pb2, table_pb2_grpc
+from doudizhu.refusal import Refusal
+from servicekit import identity, remote, rooms
+from servicekit.rooms import Rooms
+from services.matchmaking import counts, queue
+from services.matchmaking.balances import Balances
+from services.matchmaking.matcher import Matcher
+from services.matchmaking.news import News
+from services.matchmaking.opening import now_ms
+from services.matchmaking.queue import LIVE, Reason, State, Ticket
+from services.matchmaking.store import Entry, Pointer, Store
+
+_TABLE_TIMEOUT_S: Final = 2.0
+_RACES: Final = 5
+# An older number is never put into the queue any more: its end may have been forgotten.
+_FRESH_MS: Final = 600_000
+
+
+class Desk:
+    """Join, quick start and cancel."""
+
+    def __init__(
+        self,
+        all_rooms: Rooms,
+        store: Store,
+        matcher: Matcher,
+        news: News,
+        balances: Balances,
+        table: table_pb2_grpc.TableServiceAsyncStub,
+        *,
+        bots_fill: bool,
+    ) -> None:
+        self._rooms = all_rooms
+        self._store = store
+        self._matcher = matcher
+        self._news = news
+        self._balances = balances
+        self._table = table
+        self._bots_fill = bots_fill
+
+    async def join(self, player: common_pb2.Player, room_id: str) -> Ticket:
+        """The player's ticket in the room: the one he has, or a new one. One account has one ticket.
+
+        A ticket that found a table is his as long as he sits there. Raises BELOW_MINIMUM or ABOVE_MAXIMUM,
+        LIMIT_REACHED when he waits in another room, NOT_FOUND for no room.
+        """
+        room = self._rooms.get(room_id)
+        entry = await self._entry(player, room)
+        now = now_ms()
+        pointer = await self._store.allocate(player.player_id, room_id, now)
+        for _ in range(_RACES):
+            ticket = await self._enter(pointer, room_id, entry)
+            if ticket.state in LIVE or await self._sits_there(player, ticket):
+                return self._known(ticket, room_id, new=pointer.at_ms == now)
+            pointer = await self._store.allocate(player.player_id, room_id, now, ended=pointer.ticket_id)
+        raise Refusal(Reason.UNAVAILABLE, "Too many joins at once; try again.")
+
+    async def quick_start(self, player: common_pb2.Player, book: str) -> Ticket:
+        """Joins the best room for the player's chips, or finds the ticket he has; raises BELOW_MINIMUM for no room."""
+        balance = await self._balances.get(player.player_id)
+        offers = [_offer(room) for room in self._rooms.all()]
+        best = queue.best_room(offers, balance.chips, book)
+        if best is None:
+            least = min((offer.minimum_chips for offer in offers if book in ("", offer.book)), default=None)
+            if least is None:
+                raise Refusal(Reason.NOT_FOUND, "No room plays this book.", field="book")
+            words = "No room is open to so few chips." if balance.chips < least else "No room is open to so many chips."
+            raise Refusal(Reason.BELOW_MINIMUM, words, minimum_chips=least, chips=balance.chips)
+        try:
+            return await self.join(player, best.room_id)
+        except Refusal as refusal:
+            if refusal.reason != Reason.LIMIT_REACHED:
+                raise
+            return await self.join(player, refusal.data["room_id"])
+
+    async def cancel(self, player_id: str, ticket_id: str) -> Ticket:
+        """Takes a waiting ticket out; raises TOO_LATE, with the table once there is one, when others claimed it."""
+        room_id = await self.room_of(player_id, ticket_id)
+        done, ticket = await self._store.cancel(room_id, ticket_id, now_ms())
+        if ticket is None:
+            raise Refusal(Reason.NOT_FOUND, "There is no such ticket.", field="ticket_id")
+        counts.CANCELS.labels(room_id, "done" if done else ticket.state.value).inc()
+        if ticket.state in (State.CLAIMED, State.MATCHED):
+            words = "Too late: a table has been found."
+            raise Refusal(Reason.TOO_LATE, words, table_id=ticket.table_id, ticket_id=ticket_id)
+        if done:
+            await self._news.changed(room_id, [ticket_id])
+        return ticket
+
+    async def room_of(self, player_id: str, ticket_id: str) -> str:
+        """The room of a player's own ticket; raises NOT_FOUND, for another's too."""
+        room_id = await self._store.room_of(player_id, ticket_id)
+        if room_id is None:
+            raise Refusal(Reason.NOT_FOUND, "There is no such ticket.", field="ticket_id")
+        return room_id
+
+    async def _entry(self, player: common_pb2.Player, room: lobby_pb2.Room) -> Entry:
+        balance = await self._balances.get(player.player_id)
+        rooms.admit(room, balance.chips)
+        rated = rooms.book_of(room.terms).rated
+        return Entry(
+            player_id=player.player_id,
+            who=player.SerializeToString(),
+            strength=queue.strength(balance.chips, balance.rating, rated=rated),
+            recent=await self._store.recent(player.player_id),
+            reserve=player.bot and self._bots_fill,
+        )
+
+    async def _enter(self, pointer: Pointer, room_id: str, entry: Entry) -> Ticket:
+        """The pointer's ticket. One that never came into its queue is made if it is for this room, else ended."""
+        now = now_ms()
+        create = pointer.room_id == room_id and now - pointer.at_ms < _FRESH_MS
+        ticket = await self._store.enter(pointer, entry, now, create=create)
+        self._matcher.wake(pointer.room_id)
+        return ticket
+
+    async def _sits_there(self, player: common_pb2.Player, ticket: Ticket) -> bool:
+        """Whether a matched ticket is still in use: its player sits at its table."""
+        if ticket.state is not State.MATCHED:
+            return False
+        request = table_pb2.GetTableRequest(table_id=ticket.table_id)
+        metadata = [*identity.metadata(player), ("x-table-id", ticket.table_id)]
+        try:
+            call = self._table.GetTable(request, timeout=_TABLE_TIMEOUT_S, metadata=metadata)
+            snapshot = (await remote.ask(call, "table")).snapshot
+        except remote.Silence:
+            raise
+        except Refusal:  # closed, forgotten, or not his any more
+            return False
+        return snapshot.you >= 0 and not snapshot.observing
+
+    def _known(self, ticket: Ticket, room_id: str, *, new: bool) -> Ticket:
+        if ticket.room_id != room_id:
+            words = f"You have a ticket in {ticket.room_id}; cancel it first."
+            raise Refusal(
+                Reason.LIMIT_REACHED,
+                words,
+                ticket_id=ticket.ticket_id,
+                room_id=ticket.room_id,
+                table_id=ticket.table_id,
+            )
+        result = "queued" if new else ("seated" if ticket.state is State.MATCHED else "same")
+        counts.JOINS.labels(room_id, result).inc()
+        return ticket
+
+
+def _offer(room: lobby_pb2.Room) -> queue.RoomTerms:
+    terms = room.terms
+    least = rooms.least_chips(room)
+    return queue.RoomTerms(room.room_id, terms.book, least, terms.maximum_chips, terms.base_min_chips)

@@ -1,0 +1,158 @@
+-- Looks for others for the tickets that are due, the longest due first, and claims threes.
+-- ARGV: now, how many to look for, claim lease end, owner, windows ("age:near:also,..." by age), nearest on each side,
+--       oldest, age from which a rematch is allowed, age from which bots fill (0 = never), when to look again at the end
+-- Returns {how many were looked for, epoch, {claim, who, joined, who, joined, who, joined}, ...} with who in the claim's order.
+local now, limit, lease, owner = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local nearest, oldest, rematch, fill, again =
+  tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local windows = {}
+for age, near, also in string.gmatch(ARGV[5], '(%d+):(%d+):(%d+)') do
+  windows[#windows + 1] = {age = tonumber(age), near = tonumber(near), also = tonumber(also)}
+end
+
+local function window(age)
+  local found = windows[1]
+  for _, entry in ipairs(windows) do
+    if entry.age <= age then found = entry end
+  end
+  return found
+end
+
+local function player_of(ticket)
+  return string.match(ticket, '^(.*)%-%d+$')
+end
+
+local function recent_of(one)
+  if one.recent == nil then
+    one.recent = ',' .. (redis.call('HGET', key_of(one.ticket), 'recent') or '') .. ','
+  end
+  return one.recent
+end
+
+local function sat_together(one, other)
+  return string.find(recent_of(one), ',' .. player_of(other.ticket) .. ',', 1, true) ~= nil
+    or string.find(recent_of(other), ',' .. player_of(one.ticket) .. ',', 1, true) ~= nil
+end
+
+local function within(one, other, allowed)
+  return math.abs(one.near - other.near) <= allowed.near and math.abs(one.also - other.also) <= allowed.also
+end
+
+local function ticket_at(member, near)
+  local joined, also, ticket = parse(member)
+  return {
+    member = member, ticket = ticket, joined = joined, also = also, near = tonumber(near), window = window(now - joined)
+  }
+end
+
+-- Who may come into question for `one`, the longest waiting first: its neighbours by strength, and the oldest of all.
+local function candidates(one)
+  local found, known = {}, {[one.member] = true}
+  local function take(members)
+    for i = 1, #members, 2 do
+      if not known[members[i]] then
+        known[members[i]] = true
+        found[#found + 1] = ticket_at(members[i], members[i + 1])
+      end
+    end
+  end
+  -- One more than asked for: the ticket finds itself on one side.
+  take(redis.call('ZRANGEBYSCORE', INDEX, one.near, '+inf', 'WITHSCORES', 'LIMIT', 0, nearest + 1))
+  take(redis.call('ZREVRANGEBYSCORE', INDEX, one.near, '-inf', 'WITHSCORES', 'LIMIT', 0, nearest + 1))
+  for _, member in ipairs(redis.call('ZRANGE', AGE, 0, oldest - 1)) do
+    if not known[member] then take({member, redis.call('ZSCORE', INDEX, member)}) end
+  end
+  table.sort(found, function(a, b) return a.member < b.member end)
+  return found
+end
+
+-- The oldest two whose spread with `one` is within the window of the oldest of the three.
+local function two_of(one, others, rematches)
+  for i = 1, #others - 1 do
+    local first = others[i]
+    local allowed = first.joined < one.joined and first.window or one.window
+    if within(one, first, allowed) and (rematches or not sat_together(one, first)) then
+      for j = i + 1, #others do
+        local second = others[j]
+        if within(one, second, allowed) and within(first, second, allowed)
+          and (rematches or not (sat_together(one, second) or sat_together(first, second))) then
+          return {one, first, second}
+        end
+      end
+    end
+  end
+  return nil
+end
+
+local function three_for(one, others)
+  local three = two_of(one, others, false)
+  if three or #others < 2 then return three end
+  local waited = now - math.min(one.joined, others[1].joined)
+  if waited >= rematch or redis.call('ZCARD', AGE) == 3 then three = two_of(one, others, true) end
+  return three
+end
+
+-- The oldest that fits, if there is one, and bots for the rest.
+local function with_bots(one, others)
+  local three = {one}
+  for _, other in ipairs(others) do
+    local allowed = other.joined < one.joined and other.window or one.window
+    if within(one, other, allowed) then
+      three[2] = other
+      break
+    end
+  end
+  for _, member in ipairs(redis.call('ZRANGE', BOTS, 0, 2 - #three)) do
+    three[#three + 1] = ticket_at(member, 0)
+  end
+  return #three == 3 and three or nil
+end
+
+local function claim(three)
+  local ids, by_id = {}, {}
+  for _, one in ipairs(three) do
+    ids[#ids + 1] = one.ticket
+    by_id[one.ticket] = one
+  end
+  table.sort(ids)
+  local id = table.concat(ids, ',')
+  local found = {id}
+  for _, ticket in ipairs(ids) do
+    local one = by_id[ticket]
+    withdraw(ticket, one.joined, one.also)
+    redis.call('ZREM', LEASE, ticket)
+    redis.call('HSET', key_of(ticket), 'state', 'claimed')
+    found[#found + 1] = redis.call('HGET', key_of(ticket), 'who')
+    found[#found + 1] = one.joined
+  end
+  redis.call('ZADD', CLAIMS, lease, id)
+  redis.call('HSET', OWNERS, id, owner)
+  return found
+end
+
+local function look_again_at(one)
+  for _, entry in ipairs(windows) do
+    if one.joined + entry.age > now then return one.joined + entry.age end
+  end
+  return now + again
+end
+
+local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', now, 'LIMIT', 0, limit)
+local result = {#due, redis.call('GET', room .. ':epoch') or ''}
+for _, member in ipairs(due) do
+  local near = redis.call('ZSCORE', INDEX, member)
+  if near then -- not claimed a moment ago by another that was due
+    local one = ticket_at(member, near)
+    local others = candidates(one)
+    local three = three_for(one, others)
+    if not three and fill > 0 and now - one.joined >= fill then three = with_bots(one, others) end
+    if three then
+      result[#result + 1] = claim(three)
+    else
+      local next_look = look_again_at(one)
+      if fill > 0 and one.joined + fill > now then next_look = math.min(next_look, one.joined + fill) end
+      redis.call('ZADD', DUE, next_look, member)
+    end
+  end
+end
+return result

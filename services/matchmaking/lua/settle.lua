@@ -1,0 +1,31 @@
+-- ARGV: verb, claim, now, then by verb
+--   matched: table, seconds to keep an end, news   The claim's tickets are matched, and the news is to be told.
+--                                            Whoever opened the table may say so.
+--   back:    owner, lease end, due           They wait again, as long as before; only the claim's owner may say so.
+--   renew:   owner, lease end                The owner keeps the claim.
+-- Returns 1 when it was done, 0 when the claim is gone or somebody else's.
+local verb, claim, now = ARGV[1], ARGV[2], tonumber(ARGV[3])
+if not redis.call('ZSCORE', CLAIMS, claim) then return 0 end
+if verb ~= 'matched' and redis.call('HGET', OWNERS, claim) ~= ARGV[4] then return 0 end
+if verb == 'renew' then
+  redis.call('ZADD', CLAIMS, ARGV[5], claim)
+  return 1
+end
+redis.call('ZREM', CLAIMS, claim)
+redis.call('HDEL', OWNERS, claim)
+for ticket in string.gmatch(claim, '[^,]+') do
+  local key = key_of(ticket)
+  local t = redis.call('HMGET', key, 'joined', 'near', 'also', 'reserve', 'absent')
+  if verb == 'matched' then
+    redis.call('HSET', key, 'state', 'matched', 'table', ARGV[4], 'matched', now)
+    redis.call('EXPIRE', key, ARGV[5])
+    if t[4] ~= '1' then redis.call('LPUSH', WAITS, now - tonumber(t[1])) end
+  else
+    redis.call('HSET', key, 'state', 'waiting')
+    redis.call('ZADD', LEASE, ARGV[5], ticket)
+    if t[5] ~= '1' then offer(ticket, tonumber(t[1]), t[2], tonumber(t[3]), t[4], ARGV[6]) end
+  end
+end
+redis.call('LTRIM', WAITS, 0, 29)
+if verb == 'matched' then redis.call('HSET', room .. ':made', ARGV[4], ARGV[6]) end
+return 1

@@ -1,0 +1,145 @@
+"""One loop a room: looks for threes when somebody joins and every so often, and sweeps up after who is gone.
+
+Any number of instances may run the same loops: a look is one script, and what it claims is claimed for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Final
+
+from redis.exceptions import RedisError
+
+from servicekit import logs, metrics
+from servicekit.rooms import Rooms
+from services.matchmaking import counts
+from services.matchmaking.news import News
+from services.matchmaking.opening import Opener, now_ms
+from services.matchmaking.store import Claim, Store
+
+_BATCH: Final = 32
+_TICK_S: Final = 0.2
+_SWEEP_S: Final = 1.0
+_OPENING_AT_ONCE: Final = 64
+_STOP_S: Final = 5.0
+_RELAY_S: Final = 0.2
+_TROUBLE_S: Final = 0.5
+
+log = logs.get("matcher")
+
+
+class Matcher:
+    """The loops of one instance, called `owner`."""
+
+    def __init__(self, rooms: Rooms, store: Store, opener: Opener, news: News, owner: str) -> None:
+        self._rooms = rooms
+        self._store = store
+        self._opener = opener
+        self._news = news
+        self._owner = owner
+        self._wake: dict[str, asyncio.Event] = {}
+        self._room = asyncio.Semaphore(_OPENING_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    def wake(self, room_id: str) -> None:
+        """Somebody has joined."""
+        event = self._wake.get(room_id)
+        if event is not None:
+            event.set()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Runs the loops of all rooms; at the end the tables that are being opened are waited for."""
+        loops = [asyncio.create_task(self._loop(room.room_id)) for room in self._rooms.all()]
+        loops.append(asyncio.create_task(self._relay()))
+        try:
+            yield
+        finally:
+            await self.stop()
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Claims nothing more; returns when its claims are tables or given back. Those in doubt others take over."""
+        self._stopping = True
+        if self._tasks:
+            _, slow = await asyncio.wait(set(self._tasks), timeout=_STOP_S)
+            for task in slow:
+                task.cancel()
+            await asyncio.gather(*slow, return_exceptions=True)
+
+    async def _loop(self, room_id: str) -> None:
+        wake = self._wake[room_id] = asyncio.Event()
+        next_sweep = 0.0
+        while True:
+            wake.clear()
+            try:
+                while not self._stopping and await self._look(room_id):
+                    pass
+                if time.monotonic() >= next_sweep and not self._stopping:
+                    next_sweep = time.monotonic() + _SWEEP_S
+                    await self._sweep(room_id)
+            except RedisError as error:
+                log.warning("redis", extra={"room": room_id, "why": str(error)})
+                await asyncio.sleep(_TROUBLE_S)
+            except Exception:
+                metrics.FAULTS.labels("matcher").inc()
+                log.exception("unexpected exception", extra={"room": room_id})
+                await asyncio.sleep(_TROUBLE_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_S):
+                    await wake.wait()
+
+    async def _look(self, room_id: str) -> bool:
+        """One look; whether more tickets may be due. While the table service is silent nothing more is claimed."""
+        if not self._opener.answering and self._tasks:
+            return False
+        async with self._room:  # no claim without somebody to open it
+            due, claims = await self._store.look(room_id, now_ms(), self._owner, _BATCH)
+        for claim in claims:
+            self._open(room_id, claim)
+        if claims:
+            await self._news.changed(room_id, [ticket for claim in claims for ticket in claim.ticket_ids])
+        return due == _BATCH
+
+    async def _sweep(self, room_id: str) -> None:
+        ended, claims = await self._store.sweep(room_id, now_ms(), self._owner, _BATCH)
+        for claim in claims:
+            log.warning("claim taken over", extra={"room": room_id})
+            self._open(room_id, claim)
+        for _, why in ended:
+            counts.EXPIRIES.labels(room_id, why).inc()
+        if ended:
+            await self._news.changed(room_id, [ticket for ticket, _ in ended])
+        counts.WAITING.labels(room_id).set(await self._store.waiting(room_id))
+
+    async def _relay(self) -> None:
+        """Tells JetStream of the matches of all instances; while it is away they wait in Redis."""
+        while True:
+            try:
+                for room in self._rooms.all():
+                    while untold := await self._store.untold(room.room_id):
+                        told = await self._news.made(untold)
+                        if not told:
+                            break
+                        await self._store.told(room.room_id, told)
+            except RedisError as error:
+                log.warning("redis", extra={"why": str(error)})
+            except Exception:
+                metrics.FAULTS.labels("relay").inc()
+                log.exception("unexpected exception")
+            await asyncio.sleep(_RELAY_S)
+
+    def _open(self, room_id: str, claim: Claim) -> None:
+        async def work() -> None:
+            async with self._room:
+                await self._opener.open(room_id, claim)
+
+        task = asyncio.create_task(work())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,139 @@
+"""From a claim to a table. The table's id is the match's, so that any instance may ask for it any number of times."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from redis.exceptions import RedisError
+
+from ddz.common.v1 import common_pb2
+from ddz.matchmaking.v1 import matchmaking_pb2
+from ddz.table.v1 import table_pb2, table_pb2_grpc
+from doudizhu.refusal import Refusal
+from servicekit import logs, metrics, remote
+from servicekit.rooms import Rooms
+from services.matchmaking import counts, queue
+from services.matchmaking.news import News
+from services.matchmaking.store import Claim, Store
+
+_TIMEOUT_S: Final = 2.0
+_PAUSE_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+_NOT_NOW_ATTEMPTS: Final = 3
+_BACK_MS: Final = 1_000  # tickets that come back are looked at again after this
+_REMEMBER_S: Final = 600
+
+# Refusals that say nothing about this match: another node, or the same one later, may open it.
+_NOT_NOW: Final = frozenset({"UNAVAILABLE", "DRAINING", "OVERLOADED", "MAINTENANCE", "RATE_LIMITED"})
+# The id is a hash of the three tickets: if it is known, this match has been opened before.
+_OPEN_ALREADY: Final = frozenset({"KEY_CONFLICT", "TABLE_CLOSED"})
+
+log = logs.get("opening")
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Opener:
+    """Opens the tables of claims for one instance, called `owner`."""
+
+    def __init__(
+        self,
+        rooms: Rooms,
+        store: Store,
+        news: News,
+        table: table_pb2_grpc.TableInternalServiceAsyncStub,
+        owner: str,
+        patience_s: float,
+    ) -> None:
+        self._rooms = rooms
+        self._store = store
+        self._news = news
+        self._table = table
+        self._owner = owner
+        self._patience_s = patience_s
+        self.answering = True  # whether the table service did, when asked last
+
+    async def open(self, room_id: str, claim: Claim) -> None:
+        """Opens the claim's table and matches its tickets, or gives them back.
+
+        Whatever else goes wrong is left to the claim's lease: somebody takes it over and asks for the same table.
+        """
+        started = time.monotonic()
+        try:
+            with counts.OPENING.track_inprogress():
+                request = self._request(room_id, claim)
+                if await self._asked(room_id, claim, request):
+                    await self._finish(room_id, claim, request)
+                    counts.FOUND_SECONDS.observe(time.monotonic() - started)
+        except RedisError as error:
+            counts.CLAIMS.labels(room_id, "left").inc()
+            log.warning("claim left", extra={"room": room_id, "why": str(error)})
+        except Exception:
+            metrics.FAULTS.labels("opening").inc()
+            log.exception("unexpected exception", extra={"room": room_id})
+
+    def _request(self, room_id: str, claim: Claim) -> table_pb2.OpenRequest:
+        match = queue.match_id(room_id, claim.epoch, claim.ticket_ids)
+        players = {player.player_id: player for player in map(common_pb2.Player.FromString, claim.who)}
+        seats = [players[player] for player in queue.seat_order(match, players)]
+        return table_pb2.OpenRequest(table_id=match, terms=self._rooms.get(room_id).terms, players=seats)
+
+    async def _asked(self, room_id: str, claim: Claim, request: table_pb2.OpenRequest) -> bool:
+        """Whether the table is open. If not, the tickets are back, or the claim is somebody else's.
+
+        As long as the table may have been opened (an attempt without an answer), the tickets stay claimed: given
+        back, they could end up at two tables. Only after `patience_s` of silence they are.
+        """
+        doubt = claim.inherited
+        gives_up = time.monotonic() + self._patience_s
+        attempt = 0
+        while True:
+            try:
+                call = self._table.Open(request, timeout=_TIMEOUT_S, metadata=[("x-table-id", request.table_id)])
+                await remote.ask(call, "table")
+                self.answering = True
+                return True
+            except remote.Silence:
+                doubt, self.answering = True, False
+            except Refusal as refusal:
+                self.answering = refusal.reason not in _NOT_NOW
+                if refusal.reason in _OPEN_ALREADY:
+                    return True
+                if self.answering or (not doubt and attempt >= _NOT_NOW_ATTEMPTS):
+                    await self._back(room_id, claim, refusal.reason)
+                    return False
+            if time.monotonic() > gives_up:
+                log.error("table in doubt", extra={"room": room_id, "table": request.table_id})
+                await self._back(room_id, claim, "silence")
+                return False
+            await asyncio.sleep(_PAUSE_S[min(attempt, len(_PAUSE_S) - 1)])
+            attempt += 1
+            if not await self._store.renew(room_id, claim, self._owner, now_ms()):
+                counts.CLAIMS.labels(room_id, "lost").inc()
+                return False
+
+    async def _finish(self, room_id: str, claim: Claim, request: table_pb2.OpenRequest) -> None:
+        now = now_ms()
+        players = [common_pb2.Player.FromString(who).player_id for who in claim.who]
+        waited = [now - joined for joined in claim.joined_ms]
+        match = matchmaking_pb2.MatchMade(
+            match_id=request.table_id, room_id=room_id, player_ids=players, waited_ms=waited
+        )
+        if await self._store.matched(room_id, claim, request.table_id, match.SerializeToString(), now):
+            counts.MATCHES.labels(room_id).inc()
+            counts.CLAIMS.labels(room_id, "inherited" if claim.inherited else "matched").inc()
+            for wait in waited:
+                counts.WAIT_SECONDS.labels(room_id).observe(wait / 1000)
+        await self._news.changed(room_id, claim.ticket_ids)
+        await self._store.remember(players, _REMEMBER_S)
+
+    async def _back(self, room_id: str, claim: Claim, why: str) -> None:
+        now = now_ms()
+        if await self._store.give_back(room_id, claim, self._owner, now, now + _BACK_MS):
+            counts.CLAIMS.labels(room_id, "back").inc()
+            log.warning("claim given back", extra={"room": room_id, "why": why})
+        await self._news.changed(room_id, claim.ticket_ids)

@@ -1,0 +1,223 @@
+"""Tickets and claims in Redis. Every change is one script: it happens whole or not at all. No decisions here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from redis.asyncio import Redis
+
+from services.matchmaking.queue import WINDOWS, State, Strength, Ticket, Window, estimate_ms
+
+KEEP_ENDED_S: Final = 3600  # how long the end of a ticket can be asked for
+_LUA: Final = Path(__file__).parent / "lua"
+_NEAREST: Final = 12  # neighbours on each side that a look takes into account
+_OLDEST: Final = 4
+_UNTOLD: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A player's latest ticket, and when it was numbered."""
+
+    ticket_id: str
+    room_id: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a ticket brings into the queue. `who`: what the table is opened with; `reserve`: only fills tables."""
+
+    player_id: str
+    who: bytes
+    strength: Strength
+    recent: tuple[str, ...]
+    reserve: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Three tickets taken out of the queue together, sorted; `who` and `joined_ms` in their order.
+
+    `epoch`: the life of the queue (queue.match_id); `inherited`: taken over from a matcher that is gone.
+    """
+
+    claim_id: str
+    epoch: str
+    who: tuple[bytes, ...]
+    joined_ms: tuple[int, ...]
+    inherited: bool
+
+    @property
+    def ticket_ids(self) -> list[str]:
+        return self.claim_id.split(",")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long things may take, in milliseconds."""
+
+    lease_ms: int = 30_000  # a ticket whose owner gives no sign
+    claim_ms: int = 10_000  # a claim whose matcher gives no sign
+    grace_ms: int = 10_000  # a ticket whose last watcher is gone
+    longest_ms: int = 600_000  # in the queue at all
+    rematch_ms: int = 6_000  # before those who just sat together are put together again though others wait
+    fill_ms: int = 0  # before bots fill a table; 0 = bots wait like everybody
+    again_ms: int = 5_000  # between looks once the window is open to all
+
+
+class Store:
+    """Rooms under `mm:{room}`, players under `mm:player:{player}`."""
+
+    def __init__(self, redis: Redis, patience: Patience, *, epoch: str, windows: Sequence[Window] = WINDOWS) -> None:
+        self._redis = redis
+        self._patience = patience
+        self._epoch = epoch
+        self._windows = ",".join(f"{entry.age_ms}:{entry.near}:{entry.also}" for entry in windows)
+        common = (_LUA / "common.lua").read_text()
+        own = ("enter", "cancel", "look", "settle", "sweep", "watch", "leave")
+        self._scripts: dict[str, Any] = {
+            name: redis.register_script(common + (_LUA / f"{name}.lua").read_text()) for name in own
+        }
+        self._allocate: Any = redis.register_script((_LUA / "allocate.lua").read_text())
+
+    # ---- a player's tickets ---------------------------------------------------------------------------------------
+
+    async def allocate(self, player_id: str, room_id: str, now_ms: int, ended: str = "") -> Pointer:
+        """The player's latest ticket; a new one, numbered for the room, when the latest is the one that has ended."""
+        found = await self._allocate(keys=[_player_key(player_id)], args=[player_id, room_id, now_ms, ended])
+        return Pointer(found[0].decode(), found[1].decode(), int(found[2]))
+
+    async def room_of(self, player_id: str, ticket_id: str) -> str | None:
+        """The room of one of the player's last tickets."""
+        number = ticket_id.rpartition("-")[2]
+        if ticket_id != f"{player_id}-{number}":
+            return None
+        found: Any = await self._redis.hget(_player_key(player_id), f"r{number}")
+        return found.decode() if found else None
+
+    async def recent(self, player_id: str) -> tuple[str, ...]:
+        """With whom the player sat last, for a while."""
+        found: Any = await self._redis.get(f"mm:recent:{{{player_id}}}")
+        return tuple(found.decode().split(",")) if found else ()
+
+    async def remember(self, player_ids: Sequence[str], life_s: int) -> None:
+        """Notes that these players sit together."""
+        pipe = self._redis.pipeline(transaction=False)
+        for player in player_ids:
+            others = ",".join(other for other in player_ids if other != player)
+            pipe.set(f"mm:recent:{{{player}}}", others, ex=life_s)
+        await pipe.execute()
+
+    # ---- a room's queue -------------------------------------------------------------------------------------------
+
+    async def enter(self, pointer: Pointer, entry: Entry, now_ms: int, *, create: bool) -> Ticket:
+        """The ticket, put into the queue if it is new; without `create` a new one is cancelled for good instead."""
+        arguments = [
+            *(pointer.ticket_id, now_ms, int(create), now_ms + self._patience.lease_ms),
+            *(entry.strength.near, entry.strength.also, entry.player_id, entry.who, int(entry.reserve)),
+            *(",".join(entry.recent), self._epoch, KEEP_ENDED_S),
+        ]
+        return _ticket(pointer.ticket_id, pointer.room_id, await self._run("enter", pointer.room_id, arguments), now_ms)
+
+    async def cancel(self, room_id: str, ticket_id: str, now_ms: int) -> tuple[bool, Ticket | None]:
+        """Takes a waiting ticket out; whether this call did, and the ticket as it now is."""
+        done, found = await self._run("cancel", room_id, [ticket_id, KEEP_ENDED_S])
+        return bool(done), _ticket(ticket_id, room_id, found, now_ms) if found else None
+
+    async def look(self, room_id: str, now_ms: int, owner: str, limit: int) -> tuple[int, list[Claim]]:
+        """Claims threes for up to `limit` tickets that are due; how many were due, and the claims."""
+        patience = self._patience
+        arguments = [
+            *(now_ms, limit, now_ms + patience.claim_ms, owner, self._windows, _NEAREST, _OLDEST),
+            *(patience.rematch_ms, patience.fill_ms, patience.again_ms),
+        ]
+        due, epoch, *claims = await self._run("look", room_id, arguments)
+        return due, [_claim(found, epoch, inherited=False) for found in claims]
+
+    async def matched(self, room_id: str, claim: Claim, table_id: str, news: bytes, now_ms: int) -> bool:
+        """The claim's table is open, and `news` is to be told of it; whether the claim was still there."""
+        arguments = ["matched", claim.claim_id, now_ms, table_id, KEEP_ENDED_S, news]
+        return bool(await self._run("settle", room_id, arguments))
+
+    async def give_back(self, room_id: str, claim: Claim, owner: str, now_ms: int, due_ms: int) -> bool:
+        """The claim's tickets wait again, as long as before, and are looked at again from `due_ms` on."""
+        lease = now_ms + self._patience.lease_ms
+        arguments = ["back", claim.claim_id, now_ms, owner, lease, due_ms]
+        return bool(await self._run("settle", room_id, arguments))
+
+    async def renew(self, room_id: str, claim: Claim, owner: str, now_ms: int) -> bool:
+        """Keeps a claim; whether it is still the owner's."""
+        arguments = ["renew", claim.claim_id, now_ms, owner, now_ms + self._patience.claim_ms]
+        return bool(await self._run("settle", room_id, arguments))
+
+    async def sweep(
+        self, room_id: str, now_ms: int, owner: str, limit: int
+    ) -> tuple[list[tuple[str, str]], list[Claim]]:
+        """Ends the tickets of who is gone (ticket, why), and takes over the claims of a matcher that is gone."""
+        patience = self._patience
+        arguments = [now_ms, now_ms - patience.longest_ms, limit, now_ms + patience.claim_ms, owner, KEEP_ENDED_S]
+        ended, epoch, *claims = await self._run("sweep", room_id, arguments)
+        words = [word.decode() for word in ended]
+        taken = [_claim(found, epoch, inherited=True) for found in claims]
+        return list(zip(words[::2], words[1::2], strict=True)), taken
+
+    async def watch(
+        self, room_id: str, watched: Sequence[tuple[str, str]], now_ms: int, *, attach: bool = False
+    ) -> list[Ticket | None]:
+        """Keeps tickets alive for their watchers, (ticket, watcher), and reads them; `attach` for a new watcher."""
+        arguments: list[Any] = [now_ms, now_ms + self._patience.lease_ms]
+        for ticket_id, watcher in watched:
+            arguments += [ticket_id, watcher, int(attach)]
+        waits, *found = await self._run("watch", room_id, arguments)
+        recent = [int(wait) for wait in waits]
+        return [
+            _ticket(ticket_id, room_id, answer, now_ms, recent) if answer else None
+            for (ticket_id, _), answer in zip(watched, found, strict=True)
+        ]
+
+    async def leave(self, room_id: str, ticket_id: str, watcher: str, now_ms: int) -> None:
+        """The watcher is gone; his ticket ends unless he is back in time or was followed by another."""
+        await self._run("leave", room_id, [ticket_id, watcher, now_ms + self._patience.grace_ms])
+
+    async def untold(self, room_id: str) -> dict[str, bytes]:
+        """Some of the matches that are not told yet: their news by table."""
+        found: Any
+        _, found = await self._redis.hscan(f"{_room_key(room_id)}:made", count=_UNTOLD)
+        return {table.decode(): news for table, news in found.items()}
+
+    async def told(self, room_id: str, table_ids: Sequence[str]) -> None:
+        """Forgets the news of matches that are told."""
+        await self._redis.hdel(f"{_room_key(room_id)}:made", *table_ids)
+
+    async def waiting(self, room_id: str) -> int:
+        """How many tickets can be matched now."""
+        return int(await self._redis.zcard(f"{_room_key(room_id)}:age"))
+
+    async def _run(self, name: str, room_id: str, arguments: Sequence[Any]) -> Any:
+        return await self._scripts[name](keys=[_room_key(room_id)], args=arguments)
+
+
+def _room_key(room_id: str) -> str:
+    return f"mm:{{{room_id}}}"
+
+
+def _player_key(player_id: str) -> str:
+    return f"mm:player:{{{player_id}}}"
+
+
+def _claim(found: Sequence[Any], epoch: bytes, *, inherited: bool) -> Claim:
+    joined_ms = tuple(int(joined) for joined in found[2::2])
+    return Claim(found[0].decode(), epoch.decode(), tuple(found[1::2]), joined_ms, inherited)
+
+
+def _ticket(ticket_id: str, room_id: str, found: Sequence[Any], now_ms: int, recent: Sequence[int] = ()) -> Ticket:
+    state, joined, table, position, matched = found
+    joined_ms = int(joined)
+    kind = State(state.decode())
+    waited = (int(matched) if matched else now_ms) - joined_ms
+    estimate = estimate_ms(recent, waited) if kind is State.WAITING else 0
+    return Ticket(ticket_id, room_id, kind, joined_ms, waited, int(position), estimate, table.decode())

@@ -1,0 +1,165 @@
+"""Streams of tickets. News wake them at once; a poll a second keeps their tickets alive and finds what news lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
+from typing import Final
+
+from redis.exceptions import RedisError
+
+from doudizhu.refusal import Refusal
+from servicekit import logs
+from services.matchmaking import counts
+from services.matchmaking.news import News
+from services.matchmaking.opening import now_ms
+from services.matchmaking.queue import LIVE, Reason, Ticket
+from services.matchmaking.store import Store
+
+_POLL_S: Final = 1.0
+_BATCH: Final = 200
+_HEARTBEAT_S: Final = 5.0
+
+log = logs.get("watching")
+
+
+class _Watcher:
+    """One stream. `ticket` is the newest state, None when the ticket is there no more."""
+
+    def __init__(self) -> None:
+        self.id = secrets.token_hex(8)
+        self.ticket: Ticket | None = None
+        self.changed = asyncio.Event()
+
+    def show(self, ticket: Ticket | None) -> None:
+        """Takes in what was read; wakes the stream if it is worth telling."""
+        if _shown(ticket) != _shown(self.ticket):
+            self.changed.set()
+        self.ticket = ticket
+
+
+def _shown(ticket: Ticket | None) -> tuple[object, ...]:
+    """What a change of is told at once; the rest goes with the heartbeat."""
+    return () if ticket is None else (ticket.state, ticket.position, ticket.table_id)
+
+
+class Watching:
+    """All streams of one instance."""
+
+    def __init__(self, store: Store, news: News) -> None:
+        self._store = store
+        self._news = news
+        self._rooms: dict[str, dict[str, list[_Watcher]]] = defaultdict(dict)  # by room and ticket, oldest first
+        self._urgent: dict[str, set[str]] = defaultdict(set)
+        self._wake = asyncio.Event()
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._draining = False
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keeps the streams fresh."""
+        async with self._news.heard(self._on_changed):
+            poll = asyncio.create_task(self._poll())
+            try:
+                yield
+            finally:
+                poll.cancel()
+                await asyncio.gather(poll, *self._leaving, return_exceptions=True)
+
+    def close(self) -> None:
+        """Ends every stream; the tickets stay as they are, for their owners are on their way to another instance."""
+        self._draining = True
+        for watched in self._rooms.values():
+            for watchers in watched.values():
+                for watcher in watchers:
+                    watcher.changed.set()
+
+    async def watch(self, room_id: str, ticket_id: str) -> AsyncIterator[Ticket]:
+        """The ticket now and at every change, until it has ended; raises NOT_FOUND when it is there no more.
+
+        When the stream is dropped before, the ticket is matched with nobody until it is watched again, and ends soon.
+        """
+        watcher = _Watcher()
+        watchers = self._rooms[room_id].setdefault(ticket_id, [])
+        watchers.append(watcher)
+        left = True
+        try:
+            (watcher.ticket,) = await self._store.watch(room_id, [(ticket_id, watcher.id)], now_ms(), attach=True)
+            async for ticket in self._states(watcher):
+                left = ticket.state in LIVE
+                yield ticket
+            left = False
+        finally:
+            watchers.remove(watcher)
+            if not watchers and self._rooms[room_id].get(ticket_id) is watchers:
+                del self._rooms[room_id][ticket_id]
+            if left:
+                self._leave(room_id, ticket_id, watcher.id)
+
+    async def _states(self, watcher: _Watcher) -> AsyncIterator[Ticket]:
+        while not self._draining:
+            ticket = watcher.ticket
+            if ticket is None:
+                raise Refusal(Reason.NOT_FOUND, "There is no such ticket.", field="ticket_id")
+            yield ticket
+            if ticket.state not in LIVE:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_HEARTBEAT_S):
+                    await watcher.changed.wait()
+            watcher.changed.clear()
+
+    def _leave(self, room_id: str, ticket_id: str, watcher_id: str) -> None:
+        """In a task of its own: the stream's is being cancelled."""
+
+        async def work() -> None:
+            try:
+                await self._store.leave(room_id, ticket_id, watcher_id, now_ms())
+            except RedisError as error:
+                log.warning("ticket not left", extra={"ticket": ticket_id, "why": str(error)})
+
+        task = asyncio.create_task(work())
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    # ---- the poll -------------------------------------------------------------------------------------------------
+
+    def _on_changed(self, room_id: str, ticket_ids: Iterable[str]) -> None:
+        here = self._rooms.get(room_id)
+        if here and (mine := [ticket for ticket in ticket_ids if ticket in here]):
+            self._urgent[room_id].update(mine)
+            self._wake.set()
+
+    async def _poll(self) -> None:
+        next_poll = 0.0
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(next_poll - time.monotonic()):
+                    await self._wake.wait()
+            self._wake.clear()
+            everything = time.monotonic() >= next_poll
+            if everything:
+                next_poll = time.monotonic() + _POLL_S
+                counts.WATCHED.set(sum(len(watched) for watched in self._rooms.values()))
+            urgent, self._urgent = self._urgent, defaultdict(set)
+            try:
+                for room_id, watched in list(self._rooms.items()):
+                    await self._read(room_id, list(watched) if everything else list(urgent[room_id]))
+            except RedisError as error:
+                log.warning("redis", extra={"why": str(error)})
+
+    async def _read(self, room_id: str, ticket_ids: list[str]) -> None:
+        watched = self._rooms[room_id]
+        for start in range(0, len(ticket_ids), _BATCH):
+            here = [(ticket, watched[ticket]) for ticket in ticket_ids[start : start + _BATCH] if ticket in watched]
+            if not here:
+                continue
+            newest = [(ticket, watchers[-1].id) for ticket, watchers in here]
+            tickets = await self._store.watch(room_id, newest, now_ms())
+            for (_, watchers), ticket in zip(here, tickets, strict=True):
+                for watcher in watchers:
+                    watcher.show(ticket)

@@ -1,0 +1,135 @@
+"""Matchmaking on real Valkey and NATS, next to stand-ins for the table service and the ledger."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from ddz.common.v1 import common_pb2
+from ddz.matchmaking.v1 import matchmaking_pb2, matchmaking_pb2_grpc
+from services.matchmaking import service
+from servicekit import clients, identity, server
+from tests.services.lobby.doubles import Ledger, TableHouse, standing
+
+ROOMS_FILE = Path(__file__).parents[3] / "deploy" / "rooms.yaml"
+ROOM = "rob-beginner"
+WAITING = matchmaking_pb2.TICKET_STATE_WAITING
+CLAIMED = matchmaking_pb2.TICKET_STATE_CLAIMED
+MATCHED = matchmaking_pb2.TICKET_STATE_MATCHED
+CANCELLED = matchmaking_pb2.TICKET_STATE_CANCELLED
+EXPIRED = matchmaking_pb2.TICKET_STATE_EXPIRED
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Hall:
+    """A running matchmaking service and its neighbours."""
+
+    config: service.Config
+    stub: matchmaking_pb2_grpc.MatchmakingServiceAsyncStub
+    ledger: Ledger
+    tables: TableHouse
+    redis: Redis
+
+    def player(self, chips: int = 1_000, rating: int = 0, *, bot: bool = False) -> Person:
+        player_id = f"p{next(_numbers)}"
+        self.ledger.chips[player_id] = chips
+        self.ledger.rating[player_id] = rating
+        return Person(self, common_pb2.Player(player_id=player_id, display_name=f"玩家{player_id}", bot=bot))
+
+    def players(self, count: int, **kind: Any) -> list[Person]:
+        return [self.player(**kind) for _ in range(count)]
+
+    def tables_of(self, player_id: str) -> list[str]:
+        return [table for table, seats in self.tables.seats.items() if player_id in seats]
+
+
+@dataclass(frozen=True)
+class Person:
+    """A player, called as the gateway would call for him."""
+
+    hall: Hall
+    player: common_pb2.Player
+
+    @property
+    def id(self) -> str:
+        return self.player.player_id
+
+    async def join(self, room_id: str = ROOM, hall: Hall | None = None) -> matchmaking_pb2.Ticket:
+        request = matchmaking_pb2.JoinRequest(room_id=room_id)
+        answer = await (hall or self.hall).stub.Join(request, metadata=identity.metadata(self.player))
+        return answer.ticket
+
+    async def cancel(self, ticket_id: str, hall: Hall | None = None) -> matchmaking_pb2.Ticket:
+        request = matchmaking_pb2.CancelRequest(ticket_id=ticket_id)
+        answer = await (hall or self.hall).stub.Cancel(request, metadata=identity.metadata(self.player))
+        return answer.ticket
+
+    def watch(self, ticket_id: str, hall: Hall | None = None) -> Any:
+        request = matchmaking_pb2.WatchTicketRequest(ticket_id=ticket_id)
+        return (hall or self.hall).stub.WatchTicket(request, metadata=identity.metadata(self.player))
+
+    async def end_of(self, ticket_id: str, hall: Hall | None = None) -> matchmaking_pb2.Ticket:
+        """The last state that the ticket's stream tells."""
+        last = None
+        async for answer in self.watch(ticket_id, hall):
+            last = answer.ticket
+        assert last is not None
+        return last
+
+
+@pytest.fixture(scope="session")
+def config(nats: str) -> service.Config:
+    return service.Config(
+        redis_url="", nats_url=nats, ledger_target="", table_target="", rooms_file=str(ROOMS_FILE), deal_seed="test"
+    )
+
+
+Open = Callable[..., contextlib.AbstractAsyncContextManager[Hall]]
+
+
+@pytest.fixture(scope="session")
+def opened(config: service.Config, valkey: str) -> Open:
+    """Makes a matchmaking service with settings of its own on an empty Valkey: `async with opened(grace_s=0.1)`.
+
+    `beside` gives another instance of it: the same queue, the same neighbours.
+    """
+
+    @contextlib.asynccontextmanager
+    async def make(beside: Hall | None = None, **changes: Any) -> AsyncIterator[Hall]:
+        async with contextlib.AsyncExitStack() as stack:
+            redis = await stack.enter_async_context(clients.redis(f"{valkey.rsplit('/', 1)[0]}/9"))
+            if beside is None:
+                await redis.flushdb()
+                ledger, tables = Ledger(), TableHouse()  # type: ignore[abstract]
+                ledger_target = await stack.enter_async_context(standing(ledger))
+                table_target = await stack.enter_async_context(standing(tables))
+                url = f"{valkey.rsplit('/', 1)[0]}/9"
+                own = replace(config, redis_url=url, ledger_target=ledger_target, table_target=table_target, **changes)
+            else:
+                ledger, tables = beside.ledger, beside.tables
+                own = replace(beside.config, **changes)
+            running = await stack.enter_async_context(service.build(own))
+            target = await stack.enter_async_context(standing(running))
+            channel = await stack.enter_async_context(server.channel(target))
+            yield Hall(own, matchmaking_pb2_grpc.MatchmakingServiceStub(channel), ledger, tables, redis)
+
+    return make
+
+
+@pytest.fixture
+async def hall(opened: Open) -> AsyncIterator[Hall]:
+    """Matchmaking with an empty queue."""
+    async with opened() as hall:
+        yield hall
+
+
+Check = Callable[[], Awaitable[bool] | bool]
