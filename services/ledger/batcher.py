@@ -28,6 +28,18 @@ BATCH_SIZE: Final = Histogram(
 WAITING: Final = Gauge("ddz_ledger_waiting", "Requests that wait for a transaction")
 RETRIES: Final = Counter("ddz_ledger_retries", "Transactions run again, by what went wrong", ["error"])
 
+# Every statement of a transaction looks rows up by their keys: one plan serves all, and planning costs more than
+# running. But a plan that was made for a small table scans it, so that plans are made anew as tables grow.
+_PLANS: Final = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_material": "off",
+    "jit": "off",
+}
+_PLANS_LAST_S: Final = 1.0
+
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.5
 
@@ -122,6 +134,7 @@ class _Worker:
         self._dsn = dsn
         self._limits = limits
         self._connection: asyncpg.Connection | None = None
+        self._plan_again_at_s = 0.0
 
     def close(self) -> None:
         """Drops the connection; the server ends what it was doing."""
@@ -170,12 +183,19 @@ class _Worker:
     async def _once(self, requests: Sequence[Request]) -> list[Reply | Refusal]:
         try:
             async with asyncio.timeout(self._limits.transaction_timeout_s):
-                if self._connection is None:
-                    self._connection = await asyncpg.connect(self._dsn)
-                return await transact(self._connection, requests)
+                return await transact(await self._connected(), requests)
         except BaseException:
             self.close()
             raise
+
+    async def _connected(self) -> asyncpg.Connection:
+        now_s = asyncio.get_running_loop().time()
+        if self._connection is None:
+            self._connection = await asyncpg.connect(self._dsn, server_settings=_PLANS)
+        elif now_s >= self._plan_again_at_s:
+            await self._connection.execute("DISCARD PLANS")
+            self._plan_again_at_s = now_s + _PLANS_LAST_S
+        return self._connection
 
 
 def _fail(batch: Sequence[_Waiting], error: Exception) -> None:

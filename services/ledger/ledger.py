@@ -56,11 +56,11 @@ class Player:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a hand ended; arrays by seat. `chips` is the change with the rake in it."""
+    """How a hand ended; arrays by seat. `chips` is the change with the rake in it; a void hand has no `record`."""
 
     at_ms: int
     voided: bool
-    fingerprint: bytes
+    record: bytes
     balance_before: Three
     chips: Three
     rake: Three
@@ -107,7 +107,7 @@ class OpenHand:
 
 @dataclass(frozen=True, slots=True)
 class SettleHand:
-    """Settles by outcome; key: the hand. `record` is stored as it is, `fingerprint` is its SHA-256."""
+    """Settles by outcome; key: the hand. `record` is the whole request in canonical form: a repeat has the same."""
 
     hand_id: str
     room_id: str
@@ -116,7 +116,6 @@ class SettleHand:
     outcome: Outcome
     base: int
     rake: int
-    fingerprint: bytes
     record: bytes
 
 
@@ -185,7 +184,7 @@ def settle_hand(request: SettleHand, hand: Hand | None, players: dict[str, Playe
     if hand.end is not None:
         if hand.end.voided:
             raise Refusal(Reason.HAND_OVER, f"{hand.hand_id} was voided.", field="record.hand_id")
-        if hand.end.fingerprint != request.fingerprint:
+        if hand.end.record != request.record:
             raise _conflict(hand.hand_id)
         return Settled(hand, replayed=True)
     if hand.player_ids != request.player_ids:
@@ -200,7 +199,7 @@ def settle_hand(request: SettleHand, hand: Hand | None, players: dict[str, Playe
     end = End(
         at_ms=at_ms,
         voided=False,
-        fingerprint=request.fingerprint,
+        record=request.record,
         balance_before=balances,
         chips=result.chips,
         rake=result.rake,
@@ -224,7 +223,7 @@ def void_hand(request: VoidHand, hand: Hand | None, players: dict[str, Player], 
     end = End(
         at_ms=at_ms,
         voided=True,
-        fingerprint=b"",
+        record=b"",
         balance_before=(one.chips, two.chips, three.chips),
         chips=ZERO,
         rake=ZERO,

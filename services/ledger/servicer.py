@@ -27,7 +27,7 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
-    async def GetBalance(self, _request: ledger_pb2.GetBalanceRequest, context: Any) -> ledger_pb2.GetBalanceResponse:
+    async def GetBalance(self, request: ledger_pb2.GetBalanceRequest, context: Any) -> ledger_pb2.GetBalanceResponse:
         player_id = identity.player_id(context)
         chips, rating, hand_id = (await store.balances(self._pool, [player_id])).get(player_id, (0, 0, ""))
         return ledger_pb2.GetBalanceResponse(balance=wire.balance(player_id, chips, rating), hand_id=hand_id)
@@ -47,16 +47,13 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
         token = f"{below['chips']}.{below['rating']}" if len(merged) > size else ""
         return ledger_pb2.ListTransfersResponse(transfers=[wire.transfer(row) for row in page], next_page_token=token)
 
-    async def GetHand(self, request: ledger_pb2.GetHandRequest, _context: Any) -> ledger_pb2.GetHandResponse:
-        found = await store.settled_hand(self._pool, request.hand_id)
-        if found is None:
+    async def GetHand(self, request: ledger_pb2.GetHandRequest, context: Any) -> ledger_pb2.GetHandResponse:
+        hand = await store.settled_hand(self._pool, request.hand_id)
+        if hand is None:
             raise Refusal(Reason.NOT_FOUND, f"No settled hand {request.hand_id}.", field="hand_id")
-        hand, record = found
-        return ledger_pb2.GetHandResponse(record=wire.stored_record(record), settlement=wire.settlement(hand))
+        return wire.settled_hand(hand)
 
-    async def ListLeaders(
-        self, request: ledger_pb2.ListLeadersRequest, _context: Any
-    ) -> ledger_pb2.ListLeadersResponse:
+    async def ListLeaders(self, request: ledger_pb2.ListLeadersRequest, context: Any) -> ledger_pb2.ListLeadersResponse:
         rows = await store.leaders(self._pool, request.unit or "rating", request.limit or _LEADERS)
         return ledger_pb2.ListLeadersResponse(leaders=[wire.balance(*row) for row in rows])
 
@@ -68,24 +65,24 @@ class LedgerInternalServicer(ledger_pb2_grpc.LedgerInternalServiceServicer):
         self._pool = pool
         self._batcher = batcher
 
-    async def OpenHand(self, request: ledger_pb2.OpenHandRequest, _context: Any) -> ledger_pb2.OpenHandResponse:
+    async def OpenHand(self, request: ledger_pb2.OpenHandRequest, context: Any) -> ledger_pb2.OpenHandResponse:
         opened = await self._batcher.submit(
             OpenHand(request.hand_id, request.table_id, tuple(request.player_ids), request.minimum_chips)
         )
         assert isinstance(opened, Opened)
         return ledger_pb2.OpenHandResponse(result=wire.result(opened.replayed), carried_chips=opened.hand.carried)
 
-    async def Settle(self, request: ledger_pb2.SettleRequest, _context: Any) -> ledger_pb2.SettleResponse:
+    async def Settle(self, request: ledger_pb2.SettleRequest, context: Any) -> ledger_pb2.SettleResponse:
         settled = await self._batcher.submit(wire.settle_request(request.record))
         assert isinstance(settled, Settled)
         return ledger_pb2.SettleResponse(result=wire.result(settled.replayed), settlement=wire.settlement(settled.hand))
 
-    async def VoidHand(self, request: ledger_pb2.VoidHandRequest, _context: Any) -> ledger_pb2.VoidHandResponse:
+    async def VoidHand(self, request: ledger_pb2.VoidHandRequest, context: Any) -> ledger_pb2.VoidHandResponse:
         player_ids = await store.hand_players(self._pool, request.hand_id)
         voided = await self._batcher.submit(VoidHand(request.hand_id, player_ids, request.reason))
         return ledger_pb2.VoidHandResponse(result=wire.result(voided.replayed))
 
-    async def Grant(self, request: ledger_pb2.GrantRequest, _context: Any) -> ledger_pb2.GrantResponse:
+    async def Grant(self, request: ledger_pb2.GrantRequest, context: Any) -> ledger_pb2.GrantResponse:
         given = await self._batcher.submit(Grant(request.key, request.player_id, request.kind, request.chips))
         assert isinstance(given, Given)
         return ledger_pb2.GrantResponse(
@@ -94,23 +91,18 @@ class LedgerInternalServicer(ledger_pb2_grpc.LedgerInternalServiceServicer):
         )
 
     async def ListBalances(
-        self, request: ledger_pb2.ListBalancesRequest, _context: Any
+        self, request: ledger_pb2.ListBalancesRequest, context: Any
     ) -> ledger_pb2.ListBalancesResponse:
         found = await store.balances(self._pool, list(request.player_ids))
         return ledger_pb2.ListBalancesResponse(
             balances=[wire.balance(each, *found.get(each, (0, 0, ""))[:2]) for each in request.player_ids]
         )
 
-    async def ListHands(self, request: ledger_pb2.ListHandsRequest, _context: Any) -> ledger_pb2.ListHandsResponse:
+    async def ListHands(self, request: ledger_pb2.ListHandsRequest, context: Any) -> ledger_pb2.ListHandsResponse:
         hands = await store.settled_hands(self._pool, request.since_ms, request.limit or _HANDS)
-        return ledger_pb2.ListHandsResponse(
-            hands=[
-                ledger_pb2.GetHandResponse(record=wire.stored_record(record), settlement=wire.settlement(hand))
-                for hand, record in hands
-            ]
-        )
+        return ledger_pb2.ListHandsResponse(hands=[wire.settled_hand(hand) for hand in hands])
 
-    async def Audit(self, _request: ledger_pb2.AuditRequest, _context: Any) -> ledger_pb2.AuditResponse:
+    async def Audit(self, request: ledger_pb2.AuditRequest, context: Any) -> ledger_pb2.AuditResponse:
         totals: Any = await store.totals(self._pool)
         return ledger_pb2.AuditResponse(**totals)
 

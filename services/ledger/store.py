@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import asyncpg
 
@@ -26,7 +26,7 @@ async def lock_players(connection: Connection, player_ids: Iterable[str]) -> tup
     """Locks and reads the players that exist; also the transaction's time in ms (0 when none exists)."""
     rows = await connection.fetch("SELECT * FROM ledger.lock_players($1)", list(player_ids))
     players = {row[0]: Player(row[0], row[1], row[2], row[3], row[4], row[5]) for row in rows}
-    return players, to_ms(rows[0][6]) if rows else 0
+    return players, rows[0][6] if rows else 0
 
 
 async def add_players(connection: Connection, player_ids: Iterable[str]) -> None:
@@ -46,7 +46,7 @@ def _hand(row: Any, table_id: str, minimum: int) -> Hand:
         end = End(
             at_ms=to_ms(row["at"]),
             voided=row["voided"],
-            fingerprint=row["fingerprint"],
+            record=row["record"] or b"",
             balance_before=tuple(row["balance_before"]),
             chips=tuple(row["chips"]),
             rake=tuple(row["rake"]),
@@ -66,42 +66,48 @@ async def read_granted(connection: Connection, keys: Sequence[str]) -> dict[str,
 async def write_opened(connection: Connection, opened: Sequence[Opened]) -> None:
     """Seats the players of hands that are opened now."""
     await connection.execute(
-        "SELECT ledger.open_hands($1, $2, $3, $4, $5, $6)",
+        "SELECT ledger.open_hands($1, $2, $3::text::bigint[], $4, $5::text::bigint[], $6::text::bigint[])",
         [each.hand.hand_id for each in opened],
         [each.hand.table_id for each in opened],
-        [each.hand.minimum for each in opened],
+        _array(each.hand.minimum for each in opened),
         [player_id for each in opened for player_id in each.hand.player_ids],
-        [account for each in opened for account in each.accounts],
-        [chips for each in opened for chips in each.hand.carried],
+        _array(account for each in opened for account in each.accounts),
+        _array(chips for each in opened for chips in each.hand.carried),
     )
 
 
-async def write_settled(
-    connection: Connection, settled: Sequence[Settled], records: Sequence[bytes], news: Sequence[bytes]
-) -> None:
+_SETTLE: Final = """
+SELECT ledger.settle_hands($1, $2, $3,
+  $4::text::bigint[], $5::text::bigint[], $6::text::bigint[], $7::text::bigint[], $8::text::bigint[],
+  $9::text::bigint[], $10::text::bigint[],
+  $11::text::int[], $12::text::bigint[], $13::text::ledger.unit[], $14::text::ledger.transfer_kind[],
+  $15::text::bigint[], $16::text::bigint[], $17::text::bigint[])
+"""
+
+
+async def write_settled(connection: Connection, settled: Sequence[Settled], news: Sequence[bytes]) -> None:
     """Everything that settlements change, in one call."""
     ends = [_end(each) for each in settled]
     legs = [leg for each in settled for leg in each.legs]
     await connection.execute(
-        "SELECT ledger.settle_hands($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+        _SETTLE,
         [each.hand.hand_id for each in settled],
-        [end.fingerprint for end in ends],
-        records,
+        [end.record for end in ends],
         news,
-        [account for each in settled for account in each.accounts],
-        [chips for end in ends for chips in end.balance_before],
-        [chips for end in ends for chips in end.chips],
-        [chips for end in ends for chips in end.rake],
-        [end.flee_chips for end in ends],
-        [rating for end in ends for rating in end.rating_before],
-        [rating for end in ends for rating in end.rating],
-        [number for number, each in enumerate(settled, 1) for _ in each.legs],
-        [leg.account for leg in legs],
-        [leg.unit for leg in legs],
-        [leg.kind for leg in legs],
-        [leg.amount for leg in legs],
-        [leg.rake for leg in legs],
-        [leg.before for leg in legs],
+        _array(account for each in settled for account in each.accounts),
+        _array(chips for end in ends for chips in end.balance_before),
+        _array(chips for end in ends for chips in end.chips),
+        _array(chips for end in ends for chips in end.rake),
+        _array(end.flee_chips for end in ends),
+        _array(rating for end in ends for rating in end.rating_before),
+        _array(rating for end in ends for rating in end.rating),
+        _array(number for number, each in enumerate(settled, 1) for _ in each.legs),
+        _array(leg.account for leg in legs),
+        _array(leg.unit for leg in legs),
+        _array(leg.kind for leg in legs),
+        _array(leg.amount for leg in legs),
+        _array(leg.rake for leg in legs),
+        _array("NULL" if leg.before is None else leg.before for leg in legs),
     )
 
 
@@ -109,24 +115,23 @@ async def write_voided(connection: Connection, voided: Sequence[Settled], reason
     """Closes hands without moving a chip."""
     ends = [_end(each) for each in voided]
     await connection.execute(
-        "SELECT ledger.void_hands($1, $2, $3, $4, $5, $6)",
+        "SELECT ledger.void_hands($1, $2, $3::text::bigint[], $4::text::bigint[], $5::text::bigint[])",
         [each.hand.hand_id for each in voided],
-        [end.fingerprint for end in ends],
         reasons,
-        [account for each in voided for account in each.accounts],
-        [chips for end in ends for chips in end.balance_before],
-        [rating for end in ends for rating in end.rating_before],
+        _array(account for each in voided for account in each.accounts),
+        _array(chips for end in ends for chips in end.balance_before),
+        _array(rating for end in ends for rating in end.rating_before),
     )
 
 
 async def write_given(connection: Connection, given: Sequence[Given], news: Sequence[bytes]) -> None:
     """Grants, with their transfers."""
     await connection.execute(
-        "SELECT ledger.grant_chips($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        "SELECT ledger.grant_chips($1, $2, $3, $4::text::ledger.transfer_kind[], $5, $6, $7, $8, $9, $10)",
         [each.key for each in given],
         [each.player_id for each in given],
         [each.account for each in given],
-        [each.kind for each in given],
+        _array(each.kind for each in given),
         [each.chips for each in given],
         [each.chips_after for each in given],
         [each.rating_after for each in given],
@@ -134,6 +139,14 @@ async def write_given(connection: Connection, given: Sequence[Given], news: Sequ
         [each.relief_number for each in given],
         news,
     )
+
+
+def _array(values: Iterable[int | str]) -> str:
+    """An array as text, of numbers or of words without special characters.
+
+    asyncpg examines every element of a list that it encodes: for a batch of settlements that is most of our time.
+    """
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 def _end(settled: Settled) -> End:
@@ -167,17 +180,17 @@ async def leaders(pool: asyncpg.Pool, unit: str, limit: int) -> list[tuple[str, 
     return [(row["player_id"], row["chips"], row["rating"]) for row in rows]
 
 
-def _settled(row: Any) -> tuple[Hand, bytes]:
-    return _hand({**row, "voided": False, "fingerprint": b""}, "", 0), row["record"]
+def _settled(row: Any) -> Hand:
+    return _hand({**row, "voided": False}, "", 0)
 
 
-async def settled_hand(pool: asyncpg.Pool, hand_id: str) -> tuple[Hand, bytes] | None:
+async def settled_hand(pool: asyncpg.Pool, hand_id: str) -> Hand | None:
     """A settled hand and its record; None when it is not known, open or void."""
     row = await pool.fetchrow("SELECT * FROM ledger.settled_hand($1)", hand_id)
     return _settled(row) if row else None
 
 
-async def settled_hands(pool: asyncpg.Pool, since_ms: int, limit: int) -> list[tuple[Hand, bytes]]:
+async def settled_hands(pool: asyncpg.Pool, since_ms: int, limit: int) -> list[Hand]:
     """Settled hands and their records, newest first."""
     since = datetime.fromtimestamp(since_ms / 1000, UTC)
     rows = await pool.fetch("SELECT * FROM ledger.settled_hands($1, $2)", since, limit)

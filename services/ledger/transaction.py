@@ -127,7 +127,6 @@ async def _write(connection: asyncpg.Connection, writes: _Writes) -> None:
         await store.write_settled(
             connection,
             [settled for _, settled in writes.settled],
-            [request.record for request, _ in writes.settled],
             [wire.hand_settled(request, settled.hand) for request, settled in writes.settled],
         )
     if writes.voided:

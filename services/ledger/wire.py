@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from functools import lru_cache
@@ -54,8 +53,6 @@ def settle_request(record: hand_pb2.HandRecord) -> SettleHand:
     """The request that a record makes; raises Refusal INVALID when it cannot be settled."""
     if not record.HasField("outcome"):
         raise Refusal(Reason.INVALID, "The record has no outcome: void the hand instead.", field="record.outcome")
-    # The same record always has the same bytes, so that a repeat is known by them.
-    stored = record.SerializeToString(deterministic=True)
     request = SettleHand(
         hand_id=record.hand_id,
         room_id=record.terms.room_id,
@@ -64,8 +61,7 @@ def settle_request(record: hand_pb2.HandRecord) -> SettleHand:
         outcome=outcome_of(record.outcome),
         base=record.base_chips,
         rake=record.terms.rake_chips,
-        fingerprint=hashlib.sha256(stored).digest(),
-        record=stored,
+        record=record.SerializeToString(deterministic=True),
     )
     check_outcome(request)
     return request
@@ -119,9 +115,11 @@ def transfer(row: Any) -> ledger_pb2.Transfer:
     )
 
 
-def stored_record(data: bytes) -> hand_pb2.HandRecord:
-    """A record as it was stored."""
-    return hand_pb2.HandRecord.FromString(data)
+def settled_hand(hand: Hand) -> ledger_pb2.GetHandResponse:
+    """A settled hand with its record."""
+    assert hand.end is not None
+    record = hand_pb2.HandRecord.FromString(hand.end.record)
+    return ledger_pb2.GetHandResponse(record=record, settlement=settlement(hand))
 
 
 # ---- news -----------------------------------------------------------------------------------------------------------

@@ -67,7 +67,6 @@ CREATE TABLE ledger.settlement (
   hand_id text PRIMARY KEY REFERENCES ledger.hand,
   at timestamptz NOT NULL,
   voided boolean NOT NULL,
-  fingerprint bytea NOT NULL, -- SHA-256 of the request
   balance_before bigint[] NOT NULL,
   chips bigint[] NOT NULL, -- the change, rake included
   rake bigint[] NOT NULL,
@@ -75,7 +74,7 @@ CREATE TABLE ledger.settlement (
   rating_before bigint[] NOT NULL,
   rating bigint[] NOT NULL,
   void_reason text,
-  record bytea, -- ddz.common.v1.HandRecord
+  record bytea, -- ddz.common.v1.HandRecord: the whole request, by which a repeat is known
   CONSTRAINT by_seat CHECK (
     cardinality(chips) = 3 AND cardinality(rake) = 3 AND cardinality(rating) = 3
     AND cardinality(balance_before) = 3 AND cardinality(rating_before) = 3),

@@ -2,18 +2,16 @@
 -- Within a transaction: lock_players, read_*, then the writes. The lock is one sorted statement, so that no two
 -- transactions wait for each other; the read is another, so that it sees what was committed while the first waited.
 
--- Plans do not depend on the arrays, and planning anew costs more than running.
 CREATE FUNCTION ledger.lock_players(p_player_ids text[])
   RETURNS TABLE (player_id text, chips_account bigint, chips bigint, rating_account bigint, rating bigint,
-                 hand_id text, at timestamptz)
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp
-  SET plan_cache_mode = force_generic_plan AS $$
+                 hand_id text, at_ms bigint)
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
   PERFORM FROM account a WHERE a.player_id = ANY (p_player_ids) AND a.unit = 'chips'
   ORDER BY a.account_id FOR NO KEY UPDATE;
   RETURN QUERY
-  SELECT c.player_id, c.account_id, c.balance, r.account_id, r.balance, s.hand_id, now()
+  SELECT c.player_id, c.account_id, c.balance, r.account_id, r.balance, s.hand_id, floor(extract(epoch FROM now()) * 1000)::bigint
   FROM account c
   JOIN account r ON r.player_id = c.player_id AND r.unit = 'rating'
   LEFT JOIN open_seat s ON s.account_id = c.account_id
@@ -30,17 +28,16 @@ CREATE FUNCTION ledger.add_players(p_player_ids text[]) RETURNS void
   ON CONFLICT DO NOTHING
 $$;
 
--- Hands as they are, and how they ended if they have; `fingerprint` is null while a hand is open.
+-- Hands as they are, and how they ended if they have; `at` is null while a hand is open.
 CREATE FUNCTION ledger.read_hands(p_hand_ids text[])
   RETURNS TABLE (hand_id text, table_id text, player_ids text[], carried bigint[], minimum bigint, at timestamptz,
-                 voided boolean, fingerprint bytea, balance_before bigint[], chips bigint[], rake bigint[],
+                 voided boolean, record bytea, balance_before bigint[], chips bigint[], rake bigint[],
                  flee_chips bigint, rating_before bigint[], rating bigint[])
-  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp
-  SET plan_cache_mode = force_generic_plan AS $$
+  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
 BEGIN
   RETURN QUERY
   SELECT h.hand_id, h.table_id, h.player_ids, h.carried, h.minimum, s.at,
-         s.voided, s.fingerprint, s.balance_before, s.chips, s.rake, s.flee_chips, s.rating_before, s.rating
+         s.voided, s.record, s.balance_before, s.chips, s.rake, s.flee_chips, s.rating_before, s.rating
   FROM hand h LEFT JOIN settlement s ON s.hand_id = h.hand_id
   WHERE h.hand_id = ANY (p_hand_ids);
 END $$;
@@ -57,7 +54,7 @@ $$;
 -- fails when it is another one; a system account's has null there. Not callable by the service.
 CREATE FUNCTION ledger.post(p_key text[], p_account bigint[], p_unit ledger.unit[], p_kind ledger.transfer_kind[],
                             p_amount bigint[], p_rake bigint[], p_before bigint[]) RETURNS void
-  LANGUAGE plpgsql SET search_path = ledger, pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+  LANGUAGE plpgsql SET search_path = ledger, pg_catalog, pg_temp AS $$
 DECLARE posted bigint;
 BEGIN
   WITH leg AS (
@@ -87,8 +84,7 @@ $$;
 -- Arrays of players, accounts and balances hold three for each hand, by seat.
 CREATE FUNCTION ledger.open_hands(p_hand_id text[], p_table_id text[], p_minimum bigint[],
                                   p_player_id text[], p_account bigint[], p_carried bigint[]) RETURNS void
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp
-  SET plan_cache_mode = force_generic_plan AS $$
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
 BEGIN
   INSERT INTO hand (hand_id, table_id, player_ids, carried, minimum, opened_at)
   SELECT hand_id, table_id, p_player_id[3 * n - 2 : 3 * n], p_carried[3 * n - 2 : 3 * n], minimum, now()
@@ -99,7 +95,7 @@ END $$;
 
 -- Frees the seats of hands that end. Not callable by the service.
 CREATE FUNCTION ledger.close_seats(p_hand_id text[], p_account bigint[]) RETURNS void
-  LANGUAGE plpgsql SET search_path = ledger, pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+  LANGUAGE plpgsql SET search_path = ledger, pg_catalog, pg_temp AS $$
 DECLARE closed bigint;
 BEGIN
   DELETE FROM open_seat s USING unnest(p_account) WITH ORDINALITY AS seat (account_id, n)
@@ -112,40 +108,37 @@ END $$;
 
 -- `p_leg_hand` is the number (from 1) of the hand that a leg belongs to.
 CREATE FUNCTION ledger.settle_hands(
-    p_hand_id text[], p_fingerprint bytea[], p_record bytea[], p_news bytea[], p_account bigint[],
+    p_hand_id text[], p_record bytea[], p_news bytea[], p_account bigint[],
     p_balance_before bigint[], p_chips bigint[], p_rake bigint[], p_flee_chips bigint[],
     p_rating_before bigint[], p_rating bigint[],
-    p_leg_hand int[], p_leg_account bigint[], p_leg_unit text[], p_leg_kind text[], p_leg_amount bigint[],
-    p_leg_rake bigint[], p_leg_before bigint[]) RETURNS void
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp
-  SET plan_cache_mode = force_generic_plan AS $$
+    p_leg_hand int[], p_leg_account bigint[], p_leg_unit ledger.unit[], p_leg_kind ledger.transfer_kind[],
+    p_leg_amount bigint[], p_leg_rake bigint[], p_leg_before bigint[]) RETURNS void
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM close_seats(p_hand_id, p_account);
-  INSERT INTO settlement (hand_id, at, voided, fingerprint, balance_before, chips, rake, flee_chips,
-                          rating_before, rating, record)
-  SELECT hand_id, now(), false, fingerprint, p_balance_before[3 * n - 2 : 3 * n], p_chips[3 * n - 2 : 3 * n],
+  INSERT INTO settlement (hand_id, at, voided, balance_before, chips, rake, flee_chips, rating_before, rating, record)
+  SELECT hand_id, now(), false, p_balance_before[3 * n - 2 : 3 * n], p_chips[3 * n - 2 : 3 * n],
          p_rake[3 * n - 2 : 3 * n], flee_chips, p_rating_before[3 * n - 2 : 3 * n], p_rating[3 * n - 2 : 3 * n], record
-  FROM unnest(p_hand_id, p_fingerprint, p_flee_chips, p_record)
-    WITH ORDINALITY AS settled (hand_id, fingerprint, flee_chips, record, n);
-  PERFORM post(ARRAY(SELECT p_hand_id[n] FROM unnest(p_leg_hand) AS n), p_leg_account, p_leg_unit::unit[],
-               p_leg_kind::transfer_kind[], p_leg_amount, p_leg_rake, p_leg_before);
+  FROM unnest(p_hand_id, p_flee_chips, p_record) WITH ORDINALITY AS settled (hand_id, flee_chips, record, n);
+  PERFORM post(ARRAY(SELECT p_hand_id[n] FROM unnest(p_leg_hand) AS n), p_leg_account, p_leg_unit,
+               p_leg_kind, p_leg_amount, p_leg_rake, p_leg_before);
   PERFORM tell('ddz.hand.settled', p_hand_id, p_news);
 END $$;
 
-CREATE FUNCTION ledger.void_hands(p_hand_id text[], p_fingerprint bytea[], p_reason text[], p_account bigint[],
+CREATE FUNCTION ledger.void_hands(p_hand_id text[], p_reason text[], p_account bigint[],
                                   p_balance_before bigint[], p_rating_before bigint[]) RETURNS void
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM close_seats(p_hand_id, p_account);
-  INSERT INTO settlement (hand_id, at, voided, fingerprint, balance_before, chips, rake, flee_chips,
-                          rating_before, rating, void_reason)
-  SELECT hand_id, now(), true, fingerprint, p_balance_before[3 * n - 2 : 3 * n], '{0,0,0}', '{0,0,0}', 0,
+  INSERT INTO settlement (hand_id, at, voided, balance_before, chips, rake, flee_chips, rating_before, rating,
+                          void_reason)
+  SELECT hand_id, now(), true, p_balance_before[3 * n - 2 : 3 * n], '{0,0,0}', '{0,0,0}', 0,
          p_rating_before[3 * n - 2 : 3 * n], '{0,0,0}', reason
-  FROM unnest(p_hand_id, p_fingerprint, p_reason) WITH ORDINALITY AS voided (hand_id, fingerprint, reason, n);
+  FROM unnest(p_hand_id, p_reason) WITH ORDINALITY AS voided (hand_id, reason, n);
 END $$;
 
 CREATE FUNCTION ledger.grant_chips(
-    p_key text[], p_player_id text[], p_account bigint[], p_kind text[], p_chips bigint[], p_chips_after bigint[],
+    p_key text[], p_player_id text[], p_account bigint[], p_kind ledger.transfer_kind[], p_chips bigint[], p_chips_after bigint[],
     p_rating_after bigint[], p_relief_day date[], p_relief_number int[], p_news bytea[]) RETURNS void
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
 DECLARE
@@ -153,12 +146,12 @@ DECLARE
   n CONSTANT int := cardinality(p_key);
 BEGIN
   INSERT INTO granted (key, player_id, kind, chips, chips_after, rating_after, at, relief_day, relief_number)
-  SELECT key, player_id, kind::transfer_kind, chips, chips_after, rating_after, now(), relief_day, relief_number
+  SELECT key, player_id, kind, chips, chips_after, rating_after, now(), relief_day, relief_number
   FROM unnest(p_key, p_player_id, p_kind, p_chips, p_chips_after, p_rating_after, p_relief_day, p_relief_number)
     AS given (key, player_id, kind, chips, chips_after, rating_after, relief_day, relief_number);
   PERFORM post(
     p_key || p_key, p_account || array_fill(issuance, ARRAY[n]), array_fill('chips'::unit, ARRAY[2 * n]),
-    (p_kind || p_kind)::transfer_kind[], p_chips || ARRAY(SELECT -chips FROM unnest(p_chips) AS chips),
+    p_kind || p_kind, p_chips || ARRAY(SELECT -chips FROM unnest(p_chips) AS chips),
     array_fill(0::bigint, ARRAY[2 * n]),
     ARRAY(SELECT after - chips FROM unnest(p_chips_after, p_chips) AS given (after, chips))
       || array_fill(NULL::bigint, ARRAY[n]));
