@@ -11,18 +11,21 @@ from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import ledger_pb2, news_pb2
 from doudizhu.hand import Side
 from doudizhu.refusal import Refusal
-from doudizhu.rulebook import BOOKS, RuleBook, override
+from doudizhu.rulebook import BOOKS, RuleBook, load, override
 from doudizhu.settle import Outcome
 from doudizhu.titles import title
 from services.ledger.grants import Given
 from services.ledger.ledger import Hand, Reason, SettleHand, check_outcome
 
 _SIDES: Final = {hand_pb2.SIDE_LANDLORD: Side.LANDLORD, hand_pb2.SIDE_FARMERS: Side.FARMERS}
+_SIDES_TO: Final = {side: number for number, side in _SIDES.items()} | {None: hand_pb2.SIDE_UNSPECIFIED}
 
 
 @lru_cache(maxsize=1024)
 def book_of(book_id: str, fields_json: str) -> RuleBook:
     """The book of a room's terms; raises Refusal INVALID when there is none of that id or a field is wrong."""
+    if book_id not in BOOKS and fields_json:
+        return load(fields_json)  # a book that the room brings whole
     if book_id not in BOOKS:
         raise Refusal(Reason.INVALID, f"There is no rule book {book_id!r}.", field="record.terms.book")
     if not fields_json:
@@ -127,8 +130,18 @@ def settled_hand(hand: Hand) -> ledger_pb2.GetHandResponse:
 
 def hand_settled(request: SettleHand, hand: Hand) -> bytes:
     """The payload of ddz.hand.settled."""
+    outcome = request.outcome
     message = news_pb2.HandSettled(
-        room_id=request.room_id, table_id=hand.table_id, book=request.book.id, settlement=settlement(hand)
+        room_id=request.room_id,
+        table_id=hand.table_id,
+        book=request.book.id,
+        settlement=settlement(hand),
+        outcome=hand_pb2.Outcome(
+            winner=_SIDES_TO[outcome.winner],
+            landlord=outcome.landlord,
+            multiplier=outcome.multiplier,
+            fled=outcome.fled,
+        ),
     )
     return message.SerializeToString()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import ledger_pb2, news_pb2
 from servicekit import clients
 from tests.services.ledger.conftest import Ledger
@@ -23,6 +24,8 @@ async def test_settlements_and_grants_are_told(ledger: Ledger, nats: str, fresh:
                 break
         assert told.settlement == reply.settlement
         assert (told.room_id, told.book) == ("room", "rob")
+        assert (told.outcome.winner, told.outcome.landlord, told.outcome.multiplier) == (hand_pb2.SIDE_LANDLORD, 2, 4)
+        assert not told.outcome.HasField("fled")
         assert (message.headers or {})["Nats-Msg-Id"] == hand_id
         changes = await bus.jetstream().subscribe("ddz.account.changed", ordered_consumer=True)
         while True:

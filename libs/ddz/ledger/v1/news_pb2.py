@@ -22,18 +22,19 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from ddz.common.v1 import hand_pb2 as ddz_dot_common_dot_v1_dot_hand__pb2
 from ddz.ledger.v1 import ledger_pb2 as ddz_dot_ledger_dot_v1_dot_ledger__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x64\x64z/ledger/v1/news.proto\x12\rddz.ledger.v1\x1a\x1a\x64\x64z/ledger/v1/ledger.proto\"m\n\x0bHandSettled\x12\x0f\n\x07room_id\x18\x01 \x01(\t\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\x0c\n\x04\x62ook\x18\x03 \x01(\t\x12-\n\nsettlement\x18\x04 \x01(\x0b\x32\x19.ddz.ledger.v1.Settlement\"G\n\x0e\x41\x63\x63ountChanged\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x08\x62\x61lances\x18\x02 \x03(\x0b\x32\x16.ddz.ledger.v1.Balanceb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x64\x64z/ledger/v1/news.proto\x12\rddz.ledger.v1\x1a\x18\x64\x64z/common/v1/hand.proto\x1a\x1a\x64\x64z/ledger/v1/ledger.proto\"\x96\x01\n\x0bHandSettled\x12\x0f\n\x07room_id\x18\x01 \x01(\t\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\x0c\n\x04\x62ook\x18\x03 \x01(\t\x12-\n\nsettlement\x18\x04 \x01(\x0b\x32\x19.ddz.ledger.v1.Settlement\x12\'\n\x07outcome\x18\x05 \x01(\x0b\x32\x16.ddz.common.v1.Outcome\"G\n\x0e\x41\x63\x63ountChanged\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x08\x62\x61lances\x18\x02 \x03(\x0b\x32\x16.ddz.ledger.v1.Balanceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ddz.ledger.v1.news_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_HANDSETTLED']._serialized_start=71
-  _globals['_HANDSETTLED']._serialized_end=180
-  _globals['_ACCOUNTCHANGED']._serialized_start=182
-  _globals['_ACCOUNTCHANGED']._serialized_end=253
+  _globals['_HANDSETTLED']._serialized_start=98
+  _globals['_HANDSETTLED']._serialized_end=248
+  _globals['_ACCOUNTCHANGED']._serialized_start=250
+  _globals['_ACCOUNTCHANGED']._serialized_end=321
 # @@protoc_insertion_point(module_scope)

@@ -4,6 +4,7 @@ isort:skip_file
 What the ledger tells on JetStream, after the transaction that it speaks of."""
 
 from collections import abc as _abc
+from ddz.common.v1 import hand_pb2 as _hand_pb2
 from ddz.ledger.v1 import ledger_pb2 as _ledger_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -29,11 +30,16 @@ class HandSettled(_message.Message):
     TABLE_ID_FIELD_NUMBER: _builtins.int
     BOOK_FIELD_NUMBER: _builtins.int
     SETTLEMENT_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
     room_id: _builtins.str
     table_id: _builtins.str
     book: _builtins.str
     @_builtins.property
     def settlement(self) -> _ledger_pb2.Settlement: ...
+    @_builtins.property
+    def outcome(self) -> _hand_pb2.Outcome:
+        """Who won, as whom, at which multiplier; without what the record alone tells (level, factors)."""
+
     def __init__(
         self,
         *,
@@ -41,10 +47,11 @@ class HandSettled(_message.Message):
         table_id: _builtins.str = ...,
         book: _builtins.str = ...,
         settlement: _ledger_pb2.Settlement | None = ...,
+        outcome: _hand_pb2.Outcome | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["settlement", b"settlement"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "settlement", b"settlement"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["book", b"book", "room_id", b"room_id", "settlement", b"settlement", "table_id", b"table_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["book", b"book", "outcome", b"outcome", "room_id", b"room_id", "settlement", b"settlement", "table_id", b"table_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
