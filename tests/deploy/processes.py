@@ -16,7 +16,9 @@ def running(pid: int) -> bool:
 
 def naming(folder: Path) -> list[str]:
     """The command lines of processes that name the folder."""
-    lines = subprocess.run(["ps", "-A", "-o", "args="], capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     return [line for line in lines if str(folder) in line]
 
 

@@ -108,10 +108,18 @@ def test_a_number_that_is_none_is_one_sentence() -> None:
     assert done.stderr.startswith("HANDS, SEED, PORT and TABLE_NODES are whole numbers: ")
 
 
-@pytest.mark.parametrize("after_lines", [1, 3, 4])
-@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
-def test_a_demo_that_is_killed_leaves_nothing(scratch: Path, after_lines: int, signum: signal.Signals) -> None:
-    temp = scratch / f"demo-{after_lines}-{signum}"
+@pytest.mark.parametrize(
+    ("moment", "signum"),
+    [
+        ("servers", signal.SIGKILL),
+        ("services", signal.SIGKILL),
+        ("play", signal.SIGKILL),
+        ("services", signal.SIGINT),
+        ("play", signal.SIGTERM),
+    ],
+)
+def test_a_demo_that_is_killed_leaves_nothing(scratch: Path, moment: str, signum: signal.Signals) -> None:
+    temp = scratch / f"demo-{moment}-{signum}"
     temp.mkdir()
     with subprocess.Popen(
         [sys.executable, "-m", "deploy.local", "demo"],
@@ -121,10 +129,16 @@ def test_a_demo_that_is_killed_leaves_nothing(scratch: Path, after_lines: int, s
         stderr=subprocess.DEVNULL,
     ) as demo:
         assert demo.stdout is not None
-        for _ in range(after_lines):
+        for _ in range({"servers": 1, "services": 3, "play": 4}[moment]):
             assert demo.stdout.readline()
+        assert moment != "play" or eventually(lambda: bots_play(temp))
         assert naming(temp)
         demo.send_signal(signum)
         assert demo.wait(30) != 0
     assert eventually(lambda: naming(temp) == [])
     assert eventually(lambda: list(temp.iterdir()) == [])
+
+
+def bots_play(temp: Path) -> bool:
+    """Whether a bot has joined a queue, by the gateway's access log."""
+    return any("/Join" in log.read_text() for log in temp.glob("*/gateway/access.log"))
