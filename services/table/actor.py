@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 from doudizhu import Refusal
 from servicekit import logs, metrics
 from servicekit.errors import Trouble
+from servicekit.pipe import StoreLost
 from services.table import commands, events, life, log, wire
 from services.table.clocks import clock, resume_at_ms, wake_at_ms
-from services.table.pipe import StoreLost
 from services.table.push import Audience
 from services.table.table import Stage, Table
 from services.table.terms import Reason

@@ -19,12 +19,12 @@ from ddz.table.v1 import table_pb2
 from doudizhu import Refusal
 from servicekit import logs, metrics
 from servicekit.errors import Trouble
+from servicekit.pipe import StoreLost
 from services.table import commands, life, log, wire_commands
 from services.table.actor import Actor
 from services.table.effects import Ledger, Seeds
 from services.table.fanout import Stream
 from services.table.news import News, shown
-from services.table.pipe import StoreLost
 from services.table.record import record_of
 from services.table.store import Store
 from services.table.table import SEATS, Stage, Table

@@ -11,9 +11,9 @@ from nats.aio.client import Client
 from ddz.ledger.v1 import ledger_pb2_grpc
 from ddz.table.v1 import table_pb2, table_pb2_grpc
 from servicekit import server
+from servicekit.pipe import Pipe
 from services.table.effects import Ledger, Seeds
 from services.table.node import Node, Settings
-from services.table.pipe import Pipe
 from services.table.servicer import TableInternalServicer, TableServicer
 from services.table.store import SCRIPTS, Store
 

@@ -12,7 +12,7 @@ import hashlib
 import zlib
 from typing import Any, Final
 
-from services.table.pipe import Pipe
+from servicekit.pipe import Pipe
 
 # KEYS log, deadlines; ARGV table, expected version, new version, entry, deadline or "", milliseconds to keep or "".
 # Answers the version found; the entry was appended when it is the expected one.
