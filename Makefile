@@ -11,8 +11,17 @@ PY := .venv/bin/python
 export HANDS SEED PORT TABLE_NODES
 ARGS ?=
 
+# Whatever measures (tests/bench/bench_NAME.py) or breaks things on purpose (tests/chaos/chaos_NAME.py) is a target.
+BENCHES := $(patsubst tests/bench/bench_%.py,bench-%,$(wildcard tests/bench/bench_*.py))
+CHAOS := $(patsubst tests/chaos/chaos_%.py,chaos-%,$(wildcard tests/chaos/chaos_*.py))
+.PHONY: $(BENCHES) $(CHAOS)
+
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@for target in $(BENCHES) $(CHAOS); do \
+		kind=$${target%%-*}; file=tests/$$kind/$${kind}_$${target#*-}.py; \
+		printf '  make %-14s %s\n' $$target "$$(sed -n '1s/^"""//; 1s/^`make [a-z-]*`: //; 1s/"""$$//; 1s/\.$$//; 1p' $$file)"; \
+	done
 
 setup: ## the environment in .venv (every other target does it when needed)
 	@$(if $(PYTHON),$(PYTHON) deploy/local/setup.py,echo "Python 3.11 or newer is needed: install it, or name it with make PYTHON=/path/to/python3.12" >&2; exit 1)
@@ -38,6 +47,12 @@ check: setup ## style, types, protos, generated code, import contracts
 proto: setup ## generate libs/ddz and the descriptors from proto/
 	@$(PY) proto/generate.py
 	@$(PY) proto/generate.py --image build/ddz.binpb
+
+$(BENCHES): bench-%: setup
+	@$(PY) -m tests.bench.bench_$* $(ARGS)
+
+$(CHAOS): chaos-%: setup
+	@$(PY) -m tests.chaos.chaos_$* $(ARGS)
 
 lock: ## pin all packages with their hashes in requirements.lock (needs uv: https://docs.astral.sh/uv/)
 	uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \

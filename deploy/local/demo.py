@@ -17,7 +17,6 @@ from deploy.local.leash import Leash
 from servicekit import server
 
 _TABLE_NODES = 2
-_WIDTH = 130  # where there is no terminal, as in a log
 
 
 def main(hands: int, seed: int) -> None:
@@ -29,7 +28,7 @@ def main(hands: int, seed: int) -> None:
         drain_s=5.0,
         extra={"DDZ_LOG_LEVEL": os.environ.get("DDZ_LOG_LEVEL", "INFO")},
     )
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    console = Console()
     with Leash(scratch) as leash:
         plan = ports.plan(ports.free(ports.count(_TABLE_NODES)), _TABLE_NODES)
         say = lambda step: console.print(f"starting {step} …", style="dim")  # noqa: E731
