@@ -15,12 +15,12 @@ from deploy.local import folders
 from tests.deploy.processes import naming
 
 HANDS = 5
-ROW = re.compile(
-    r"""^\ (?P<number>\d+)\ +(?P<book>classic|happy|rob)\ +seat\ [012]\ +(landlord|farmers)\ +
-        (?P<base>\d+)\ +(?P<level>[123])\ (?P<multiplier>\d+).*\ 
-        (?P<one>[+-]\d+)\ +(?P<two>[+-]\d+)\ +(?P<three>[+-]\d+)\ +(?P<rake>\d+)\ *$""",
-    re.MULTILINE | re.VERBOSE,
-)
+_COLUMNS = (
+    r"(?P<number>\d+)", "(?P<book>classic|happy|rob)", "seat [012]", "(?:landlord|farmers)", r"(?P<base>\d+)",
+    r"(?P<level>[123])", r"(?P<multiplier>\d+).*", r"(?P<one>[+-]\d+)", r"(?P<two>[+-]\d+)", r"(?P<three>[+-]\d+)",
+    r"(?P<rake>\d+)",
+)  # fmt: skip
+ROW = re.compile("^ " + " +".join(_COLUMNS) + " *$", re.MULTILINE)
 
 
 def demo(temp: Path, seed: int) -> str:
