@@ -7,6 +7,7 @@ import hashlib
 import os
 import sys
 
+import grpc
 from rich.console import Console
 
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
@@ -17,6 +18,7 @@ from deploy.local.leash import Leash
 from servicekit import server
 
 _TABLE_NODES = 2
+_SHOWN = 3  # faults of one process
 
 
 def main(hands: int, seed: int) -> None:
@@ -34,11 +36,21 @@ def main(hands: int, seed: int) -> None:
         say = lambda step: console.print(f"starting {step} …", style="dim")  # noqa: E731
         with stack.running(leash, scratch, plan, options, say) as running:
             ok = asyncio.run(_play(running, hands, seed, console))
-            for process in running.processes:
-                if not process.alive():
-                    console.print(f"{process.name} ended with code {process.popen.returncode}:\n{process.tail()}")
-                    ok = False
+            ok = _tell_what_broke(running, console) and ok
     sys.exit(0 if ok else 1)
+
+
+def _tell_what_broke(running: stack.Stack, console: Console) -> bool:
+    """Prints what the processes say of faults of our own, before their logs are thrown away; whether there were none."""
+    sound = True
+    for process in running.processes:
+        if not process.alive():
+            sound = False
+            console.print(f"{process.name} ended with code {process.popen.returncode}:\n{process.tail()}", markup=False)
+        for line in process.faults()[:_SHOWN]:
+            sound = False
+            console.print(f"{process.name}: {line}", markup=False, soft_wrap=True)
+    return sound
 
 
 async def _play(running: stack.Stack, hands: int, seed: int, console: Console) -> bool:
@@ -49,5 +61,9 @@ async def _play(running: stack.Stack, hands: int, seed: int, console: Console) -
         async def audit() -> ledger_pb2.AuditResponse:
             return await ledger.Audit(ledger_pb2.AuditRequest(), timeout=10.0)
 
-        report = await demo.play(running.address, hands=hands, seed=seed, audit=audit, console=console)
+        try:
+            report = await demo.play(running.address, hands=hands, seed=seed, audit=audit, console=console)
+        except grpc.aio.AioRpcError as error:
+            console.print(f"The ledger could not be audited: {error.details()}")
+            return False
     return report.ok

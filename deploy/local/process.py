@@ -36,6 +36,11 @@ class Process:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(f"  {line}" for line in lines[-_TAIL_LINES:])
 
+    def faults(self) -> list[str]:
+        """The lines of its log that tell of errors, if it is one of our services."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return [line for line in lines if '"level": "error"' in line or '"level": "critical"' in line]
+
     def wait_until(self, ready: Callable[[], bool], timeout_s: float = 60.0) -> None:
         """Polls `ready`; raises StackError with the log's last lines when the program ends first or is too slow."""
         deadline = time.monotonic() + timeout_s
