@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Final
 
 import asyncpg
 import nats
 from nats.aio.client import Client as NatsClient
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from servicekit import logs
+from servicekit.pipe import StoreLost
 
 log = logs.get("clients")
+
+# What a call ends with when a server behind us is away: our caller may come again, it is no fault of ours.
+AWAY: Final = (
+    OSError,
+    StoreLost,
+    RedisConnectionError,
+    RedisTimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+
+_REDIS_CONNECTIONS: Final = 32
+_REDIS_WAIT_S: Final = 5.0
 
 
 @contextlib.asynccontextmanager
@@ -26,8 +47,13 @@ async def postgres(dsn: str, *, connections: int) -> AsyncIterator[asyncpg.Pool]
 
 @contextlib.asynccontextmanager
 async def redis(url: str) -> AsyncIterator[Redis]:
-    """A client that sends a command again when its connection is lost: every script here is safe to repeat."""
-    client = Redis.from_url(url, retry=Retry(ExponentialBackoff(cap=0.5, base=0.01), retries=3))
+    """A client that sends a command again when its connection is lost: every script here is safe to repeat.
+
+    Who comes when all connections are busy waits for one.
+    """
+    retry = Retry(ExponentialBackoff(cap=0.5, base=0.01), retries=3)
+    pool = BlockingConnectionPool.from_url(url, max_connections=_REDIS_CONNECTIONS, timeout=_REDIS_WAIT_S, retry=retry)
+    client = Redis.from_pool(pool)
     try:
         await client.ping()
         yield client

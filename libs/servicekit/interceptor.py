@@ -13,6 +13,8 @@ from google.protobuf.message import Message
 
 from doudizhu.refusal import Refusal
 from servicekit import errors, logs, metrics
+from servicekit.clients import AWAY
+from servicekit.errors import Trouble
 
 log = logs.get("rpc")
 
@@ -27,6 +29,10 @@ async def _fail(context: Any, error: BaseException, method: str) -> None:
         status = errors.to_status(error)
         trailers = (("grpc-status-details-bin", status.SerializeToString()),)
         await context.abort(errors.STATUS[error.reason], error.message, trailers)
+    if isinstance(error, AWAY):
+        log.warning("a server is away", extra={"method": method, "why": repr(error)})
+        words = "Something that the server needs is away; try again in a moment."
+        await _fail(context, Refusal(Trouble.UNAVAILABLE, words), method)
     metrics.FAULTS.labels("rpc").inc()
     log.error("unexpected exception", exc_info=error, extra={"method": method})
     await context.abort(grpc.StatusCode.INTERNAL, "The server made a mistake; it has been recorded.")

@@ -12,20 +12,14 @@ from typing import Any, Final
 import asyncpg
 import nats.errors
 from nats.aio.client import Client
-from nats.js import JetStreamContext
-from nats.js.api import StreamConfig
-from nats.js.errors import NotFoundError
 from prometheus_client import Counter, Gauge
 
-from servicekit import logs
+from servicekit import logs, stream
 
 log = logs.get("relay")
 
 SENT: Final = Counter("ddz_ledger_news_sent", "News that JetStream has acknowledged", ["subject"])
 LEADS: Final = Gauge("ddz_ledger_relay_leads", "1 where this instance relays the news")
-
-STREAM: Final = "DDZ"
-SUBJECTS: Final = ["ddz.match.made", "ddz.hand.settled", "ddz.account.changed", "ddz.ops.>"]
 
 # The advisory lock of the leader; any number that nobody else uses in this database.
 _LEADER: Final = 0x6F7574626F78
@@ -37,14 +31,6 @@ _TROUBLE: Final = (
     OSError,
     TimeoutError,
 )
-
-
-async def ensure_stream(stream: JetStreamContext) -> None:
-    """Makes the stream of all news unless it is there."""
-    try:
-        await stream.stream_info(STREAM)
-    except NotFoundError:
-        await stream.add_stream(StreamConfig(name=STREAM, subjects=SUBJECTS, max_age=7 * 24 * 3600))
 
 
 class Relay:
@@ -77,7 +63,7 @@ class Relay:
             if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LEADER):
                 return
             LEADS.set(1)
-            await ensure_stream(self._stream)
+            await stream.ensure(self._stream)
             while True:
                 self._news.clear()
                 while await self.step(connection):

@@ -6,10 +6,10 @@ from typing import Final
 
 from ddz.common.v1 import common_pb2
 from ddz.lobby.v1 import lobby_pb2
-from ddz.table.v1 import table_pb2, table_pb2_grpc
 from doudizhu.refusal import Refusal
-from servicekit import identity, remote, rooms
+from servicekit import rooms
 from servicekit.rooms import Rooms
+from servicekit.seats import Seats
 from services.matchmaking import counts, queue
 from services.matchmaking.balances import Balances
 from services.matchmaking.matcher import Matcher
@@ -18,7 +18,6 @@ from services.matchmaking.opening import now_ms
 from services.matchmaking.queue import LIVE, Reason, State, Ticket
 from services.matchmaking.store import Entry, Pointer, Store
 
-_TABLE_TIMEOUT_S: Final = 2.0
 _RACES: Final = 5
 # An older number is never put into the queue any more: its end may have been forgotten.
 _FRESH_MS: Final = 600_000
@@ -34,7 +33,7 @@ class Desk:
         matcher: Matcher,
         news: News,
         balances: Balances,
-        table: table_pb2_grpc.TableServiceAsyncStub,
+        seats: Seats,
         *,
         bots_fill: bool,
     ) -> None:
@@ -43,23 +42,27 @@ class Desk:
         self._matcher = matcher
         self._news = news
         self._balances = balances
-        self._table = table
+        self._seats = seats
         self._bots_fill = bots_fill
 
     async def join(self, player: common_pb2.Player, room_id: str) -> Ticket:
         """The player's ticket in the room: the one he has, or a new one. One account has one ticket.
 
         A ticket that found a table is his as long as he sits there. Raises BELOW_MINIMUM or ABOVE_MAXIMUM,
-        LIMIT_REACHED when he waits in another room, NOT_FOUND for no room.
+        LIMIT_REACHED when he waits in another room, ALREADY_SEATED, NOT_FOUND for no room.
         """
         room = self._rooms.get(room_id)
+        seat = await self._seats.table_of(player)
         entry = await self._entry(player, room)
         now = now_ms()
         pointer = await self._store.allocate(player.player_id, room_id, now)
         for _ in range(_RACES):
-            ticket = await self._enter(pointer, room_id, entry)
-            if ticket.state in LIVE or await self._sits_there(player, ticket):
+            ticket = await self._enter(pointer, room_id, entry, create=not seat)
+            if ticket.state in LIVE or await self._in_use(player, ticket, seat):
                 return self._known(ticket, room_id, new=pointer.at_ms == now)
+            if seat:
+                words = "You sit at a table: leave it first."
+                raise Refusal(Reason.ALREADY_SEATED, words, table_id=seat)
             pointer = await self._store.allocate(player.player_id, room_id, now, ended=pointer.ticket_id)
         raise Refusal(Reason.UNAVAILABLE, "Too many joins at once; try again.")
 
@@ -110,32 +113,22 @@ class Desk:
             player_id=player.player_id,
             who=player.SerializeToString(),
             strength=queue.strength(balance.chips, balance.rating, rated=rated),
-            recent=await self._store.recent(player.player_id),
             reserve=player.bot and self._bots_fill,
         )
 
-    async def _enter(self, pointer: Pointer, room_id: str, entry: Entry) -> Ticket:
+    async def _enter(self, pointer: Pointer, room_id: str, entry: Entry, *, create: bool) -> Ticket:
         """The pointer's ticket. One that never came into its queue is made if it is for this room, else ended."""
         now = now_ms()
-        create = pointer.room_id == room_id and now - pointer.at_ms < _FRESH_MS
+        create &= pointer.room_id == room_id and now - pointer.at_ms < _FRESH_MS
         ticket = await self._store.enter(pointer, entry, now, create=create)
         self._matcher.wake(pointer.room_id)
         return ticket
 
-    async def _sits_there(self, player: common_pb2.Player, ticket: Ticket) -> bool:
-        """Whether a matched ticket is still in use: its player sits at its table."""
+    async def _in_use(self, player: common_pb2.Player, ticket: Ticket, seat: str) -> bool:
+        """Whether a ticket's table is the one where its player sits."""
         if ticket.state is not State.MATCHED:
             return False
-        request = table_pb2.GetTableRequest(table_id=ticket.table_id)
-        metadata = [*identity.metadata(player), ("x-table-id", ticket.table_id)]
-        try:
-            call = self._table.GetTable(request, timeout=_TABLE_TIMEOUT_S, metadata=metadata)
-            snapshot = (await remote.ask(call, "table")).snapshot
-        except remote.Silence:
-            raise
-        except Refusal:  # closed, forgotten, or not his any more
-            return False
-        return snapshot.you >= 0 and not snapshot.observing
+        return ticket.table_id == seat if seat else await self._seats.sits_at(player, ticket.table_id)
 
     def _known(self, ticket: Ticket, room_id: str, *, new: bool) -> Ticket:
         if ticket.room_id != room_id:

@@ -11,9 +11,8 @@ import time
 from collections.abc import AsyncIterator
 from typing import Final
 
-from redis.exceptions import RedisError
-
 from servicekit import logs, metrics
+from servicekit.pipe import StoreLost
 from servicekit.rooms import Rooms
 from services.matchmaking import counts
 from services.matchmaking.news import News
@@ -84,7 +83,7 @@ class Matcher:
                 if time.monotonic() >= next_sweep and not self._stopping:
                     next_sweep = time.monotonic() + _SWEEP_S
                     await self._sweep(room_id)
-            except RedisError as error:
+            except StoreLost as error:
                 log.warning("redis", extra={"room": room_id, "why": str(error)})
                 await asyncio.sleep(_TROUBLE_S)
             except Exception:
@@ -128,7 +127,7 @@ class Matcher:
                         if not told:
                             break
                         await self._store.told(room.room_id, told)
-            except RedisError as error:
+            except StoreLost as error:
                 log.warning("redis", extra={"why": str(error)})
             except Exception:
                 metrics.FAULTS.labels("relay").inc()

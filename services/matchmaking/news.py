@@ -11,16 +11,11 @@ from typing import Final
 import nats.errors
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
-from nats.js.api import StreamConfig
-from nats.js.errors import NotFoundError
 
-from servicekit import logs
+from servicekit import logs, stream
 
-STREAM: Final = "DDZ"
-SUBJECTS: Final = ["ddz.match.made", "ddz.hand.settled", "ddz.account.changed", "ddz.ops.>"]
 MATCH_SUBJECT: Final = "ddz.match.made"
 TICKET_SUBJECT: Final = "ddz.ticket"
-_KEEP_S: Final = 7 * 24 * 3600
 _TIMEOUT_S: Final = 2.0
 _TROUBLE: Final = (nats.errors.Error, OSError, TimeoutError)
 
@@ -46,7 +41,8 @@ class News:
         """Tells of matches, MatchMade by id, which is the message's id too; the ids that JetStream has now."""
         try:
             if not self._ensured:
-                await self._ensure_stream()
+                await stream.ensure(self._stream)
+                self._ensured = True
             sends = (self._stream.publish(MATCH_SUBJECT, m, headers={"Nats-Msg-Id": i}) for i, m in matches.items())
             sent = await asyncio.gather(*sends, return_exceptions=True)
         except _TROUBLE as error:
@@ -71,10 +67,3 @@ class News:
         finally:
             if not self._bus.is_closed:
                 await subscription.unsubscribe()
-
-    async def _ensure_stream(self) -> None:
-        try:
-            await self._stream.stream_info(STREAM)
-        except NotFoundError:
-            await self._stream.add_stream(StreamConfig(name=STREAM, subjects=SUBJECTS, max_age=_KEEP_S))
-        self._ensured = True

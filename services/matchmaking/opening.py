@@ -6,13 +6,12 @@ import asyncio
 import time
 from typing import Final
 
-from redis.exceptions import RedisError
-
 from ddz.common.v1 import common_pb2
 from ddz.matchmaking.v1 import matchmaking_pb2
 from ddz.table.v1 import table_pb2, table_pb2_grpc
 from doudizhu.refusal import Refusal
 from servicekit import logs, metrics, remote
+from servicekit.pipe import StoreLost
 from servicekit.rooms import Rooms
 from services.matchmaking import counts, queue
 from services.matchmaking.news import News
@@ -69,7 +68,7 @@ class Opener:
                 if await self._asked(room_id, claim, request):
                     await self._finish(room_id, claim, request)
                     counts.FOUND_SECONDS.observe(time.monotonic() - started)
-        except RedisError as error:
+        except StoreLost as error:
             counts.CLAIMS.labels(room_id, "left").inc()
             log.warning("claim left", extra={"room": room_id, "why": str(error)})
         except Exception:

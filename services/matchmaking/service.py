@@ -16,6 +16,8 @@ from ddz.table.v1 import table_pb2_grpc
 from servicekit import clients, server
 from servicekit.config import setting
 from servicekit.rooms import Rooms
+from servicekit.seats import Seats
+from services.matchmaking import store as store_module
 from services.matchmaking.balances import Balances
 from services.matchmaking.desk import Desk
 from services.matchmaking.matcher import Matcher
@@ -77,7 +79,8 @@ async def build(config: Config) -> AsyncIterator[Matchmaking]:
     """Matchmaking on its clients; raises OSError when it cannot start."""
     rooms = Rooms(Path(config.rooms_file))
     async with contextlib.AsyncExitStack() as stack:
-        redis = await stack.enter_async_context(clients.redis(config.redis_url))
+        pipe = store_module.pipe(config.redis_url)
+        await stack.enter_async_context(pipe.running())
         bus = await stack.enter_async_context(clients.nats_bus(config.nats_url, name="matchmaking"))
         ledger_channel = await stack.enter_async_context(server.channel(config.ledger_target))
         table_channel = await stack.enter_async_context(server.channel(config.table_target))
@@ -88,12 +91,14 @@ async def build(config: Config) -> AsyncIterator[Matchmaking]:
         owner = secrets.token_hex(8)
         news = News(bus)
         epoch = "" if config.deal_seed else secrets.token_hex(4)
-        store = Store(redis, _patience(config), epoch=epoch)
+        store = Store(pipe, _patience(config), epoch=epoch)
         opener = Opener(rooms, store, news, inside, owner, config.open_patience_s)
         matcher = Matcher(rooms, store, opener, news, owner)
         watching = Watching(store, news)
         bots_fill = config.bot_fill_s > 0
-        desk = Desk(rooms, store, matcher, news, Balances(ledger), tables, bots_fill=bots_fill)
+        seats = Seats(tables)
+        desk = Desk(rooms, store, matcher, news, Balances(ledger), seats, bots_fill=bots_fill)
+        await stack.enter_async_context(seats.listening(bus))
         await stack.enter_async_context(watching.running())
         await stack.enter_async_context(matcher.running())
         yield Matchmaking(MatchmakingServicer(desk, watching), matcher, watching)

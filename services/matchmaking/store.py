@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from redis.asyncio import Redis
-
+from servicekit.pipe import Pipe, StoreLost
 from services.matchmaking.queue import WINDOWS, State, Strength, Ticket, Window, estimate_ms
 
 KEEP_ENDED_S: Final = 3600  # how long the end of a ticket can be asked for
+_REPEATS: Final = 3  # of a command whose answer was lost: each of ours is safe to repeat
+_PAUSE_S: Final = 0.2
 _LUA: Final = Path(__file__).parent / "lua"
 _NEAREST: Final = 12  # neighbours on each side that a look takes into account
 _OLDEST: Final = 4
 _UNTOLD: Final = 100
 
 
+def _scripts() -> dict[str, str]:
+    common = (_LUA / "common.lua").read_text()
+    of_a_room = ("enter", "cancel", "look", "settle", "sweep", "watch", "leave")
+    scripts = {name: common + (_LUA / f"{name}.lua").read_text() for name in of_a_room}
+    return scripts | {"allocate": (_LUA / "allocate.lua").read_text()}
+
+
+_SCRIPTS: Final = _scripts()
+_SHAS: Final = {name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in _SCRIPTS.items()}
+
+
+def pipe(url: str) -> Pipe:
+    """The connection that a Store needs."""
+    return Pipe(url, tuple(_SCRIPTS.values()))
+
+
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A player's latest ticket, and when it was numbered."""
+    """A player's latest ticket, and when it was numbered; `recent`: with whom he sat last, by commas."""
 
     ticket_id: str
     room_id: str
     at_ms: int
+    recent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +54,6 @@ class Entry:
     player_id: str
     who: bytes
     strength: Strength
-    recent: tuple[str, ...]
     reserve: bool
 
 
@@ -72,45 +91,40 @@ class Patience:
 class Store:
     """Rooms under `mm:{room}`, players under `mm:player:{player}`."""
 
-    def __init__(self, redis: Redis, patience: Patience, *, epoch: str, windows: Sequence[Window] = WINDOWS) -> None:
-        self._redis = redis
+    def __init__(self, pipe: Pipe, patience: Patience, *, epoch: str, windows: Sequence[Window] = WINDOWS) -> None:
+        self._pipe = pipe
         self._patience = patience
         self._epoch = epoch
         self._windows = ",".join(f"{entry.age_ms}:{entry.near}:{entry.also}" for entry in windows)
-        common = (_LUA / "common.lua").read_text()
-        own = ("enter", "cancel", "look", "settle", "sweep", "watch", "leave")
-        self._scripts: dict[str, Any] = {
-            name: redis.register_script(common + (_LUA / f"{name}.lua").read_text()) for name in own
-        }
-        self._allocate: Any = redis.register_script((_LUA / "allocate.lua").read_text())
 
     # ---- a player's tickets ---------------------------------------------------------------------------------------
 
     async def allocate(self, player_id: str, room_id: str, now_ms: int, ended: str = "") -> Pointer:
         """The player's latest ticket; a new one, numbered for the room, when the latest is the one that has ended."""
-        found = await self._allocate(keys=[_player_key(player_id)], args=[player_id, room_id, now_ms, ended])
-        return Pointer(found[0].decode(), found[1].decode(), int(found[2]))
+        keys = (_player_key(player_id), _recent_key(player_id))
+        found = await self._call("EVALSHA", _SHAS["allocate"], 2, *keys, player_id, room_id, now_ms, ended)
+        return _pointer(found)
+
+    async def latest(self, player_id: str) -> Pointer | None:
+        """The player's latest ticket."""
+        found = await self._call("HMGET", _player_key(player_id), "ticket", "room", "at")
+        return _pointer([*found, b""]) if found[0] else None
 
     async def room_of(self, player_id: str, ticket_id: str) -> str | None:
         """The room of one of the player's last tickets."""
         number = ticket_id.rpartition("-")[2]
         if ticket_id != f"{player_id}-{number}":
             return None
-        found: Any = await self._redis.hget(_player_key(player_id), f"r{number}")
+        found = await self._call("HGET", _player_key(player_id), f"r{number}")
         return found.decode() if found else None
-
-    async def recent(self, player_id: str) -> tuple[str, ...]:
-        """With whom the player sat last, for a while."""
-        found: Any = await self._redis.get(f"mm:recent:{{{player_id}}}")
-        return tuple(found.decode().split(",")) if found else ()
 
     async def remember(self, player_ids: Sequence[str], life_s: int) -> None:
         """Notes that these players sit together."""
-        pipe = self._redis.pipeline(transaction=False)
-        for player in player_ids:
-            others = ",".join(other for other in player_ids if other != player)
-            pipe.set(f"mm:recent:{{{player}}}", others, ex=life_s)
-        await pipe.execute()
+        notes = (
+            self._call("SET", _recent_key(player), ",".join(set(player_ids) - {player}), "EX", life_s)
+            for player in player_ids
+        )
+        await asyncio.gather(*notes)
 
     # ---- a room's queue -------------------------------------------------------------------------------------------
 
@@ -119,7 +133,7 @@ class Store:
         arguments = [
             *(pointer.ticket_id, now_ms, int(create), now_ms + self._patience.lease_ms),
             *(entry.strength.near, entry.strength.also, entry.player_id, entry.who, int(entry.reserve)),
-            *(",".join(entry.recent), self._epoch, KEEP_ENDED_S),
+            *(pointer.recent, self._epoch, KEEP_ENDED_S),
         ]
         return _ticket(pointer.ticket_id, pointer.room_id, await self._run("enter", pointer.room_id, arguments), now_ms)
 
@@ -185,20 +199,28 @@ class Store:
 
     async def untold(self, room_id: str) -> dict[str, bytes]:
         """Some of the matches that are not told yet: their news by table."""
-        found: Any
-        _, found = await self._redis.hscan(f"{_room_key(room_id)}:made", count=_UNTOLD)
-        return {table.decode(): news for table, news in found.items()}
+        _, found = await self._call("HSCAN", f"{_room_key(room_id)}:made", 0, "COUNT", _UNTOLD)
+        return {table.decode(): news for table, news in zip(found[::2], found[1::2], strict=True)}
 
     async def told(self, room_id: str, table_ids: Sequence[str]) -> None:
         """Forgets the news of matches that are told."""
-        await self._redis.hdel(f"{_room_key(room_id)}:made", *table_ids)
+        await self._call("HDEL", f"{_room_key(room_id)}:made", *table_ids)
 
     async def waiting(self, room_id: str) -> int:
         """How many tickets can be matched now."""
-        return int(await self._redis.zcard(f"{_room_key(room_id)}:age"))
+        return int(await self._call("ZCARD", f"{_room_key(room_id)}:age"))
 
     async def _run(self, name: str, room_id: str, arguments: Sequence[Any]) -> Any:
-        return await self._scripts[name](keys=[_room_key(room_id)], args=arguments)
+        return await self._call("EVALSHA", _SHAS[name], 1, _room_key(room_id), *arguments)
+
+    async def _call(self, *command: Any) -> Any:
+        """Raises StoreLost when Redis stays away."""
+        for _ in range(_REPEATS):
+            try:
+                return await self._pipe.call(*command)
+            except StoreLost:
+                await asyncio.sleep(_PAUSE_S)
+        return await self._pipe.call(*command)
 
 
 def _room_key(room_id: str) -> str:
@@ -207,6 +229,15 @@ def _room_key(room_id: str) -> str:
 
 def _player_key(player_id: str) -> str:
     return f"mm:player:{{{player_id}}}"
+
+
+def _recent_key(player_id: str) -> str:
+    return f"mm:recent:{{{player_id}}}"
+
+
+def _pointer(found: Sequence[Any]) -> Pointer:
+    ticket, room, at, recent = found
+    return Pointer(ticket.decode(), room.decode(), int(at), recent.decode())
 
 
 def _claim(found: Sequence[Any], epoch: bytes, *, inherited: bool) -> Claim:

@@ -10,10 +10,9 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
-from redis.exceptions import RedisError
-
 from doudizhu.refusal import Refusal
 from servicekit import logs
+from servicekit.pipe import StoreLost
 from services.matchmaking import counts
 from services.matchmaking.news import News
 from services.matchmaking.opening import now_ms
@@ -119,7 +118,7 @@ class Watching:
         async def work() -> None:
             try:
                 await self._store.leave(room_id, ticket_id, watcher_id, now_ms())
-            except RedisError as error:
+            except StoreLost as error:
                 log.warning("ticket not left", extra={"ticket": ticket_id, "why": str(error)})
 
         task = asyncio.create_task(work())
@@ -149,7 +148,7 @@ class Watching:
             try:
                 for room_id, watched in list(self._rooms.items()):
                     await self._read(room_id, list(watched) if everything else list(urgent[room_id]))
-            except RedisError as error:
+            except StoreLost as error:
                 log.warning("redis", extra={"why": str(error)})
 
     async def _read(self, room_id: str, ticket_ids: list[str]) -> None:
