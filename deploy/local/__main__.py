@@ -42,8 +42,8 @@ def _run(arguments: argparse.Namespace) -> None:
     if arguments.command == "demo":
         from deploy.local import demo
 
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-        signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
+        for signum in (signal.SIGTERM, signal.SIGHUP):  # end as on Ctrl-C, which asyncio knows how to do
+            signal.signal(signum, lambda *_: signal.raise_signal(signal.SIGINT))
         leash.end_with_make()
         demo.main(arguments.hands, arguments.seed)
         return

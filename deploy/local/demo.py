@@ -27,7 +27,7 @@ def main(hands: int, seed: int) -> None:
     options = stack.Options(
         rooms_file=ROOT / "deploy" / "rooms.fast.yaml",
         deal_seed=hashlib.sha256(f"demo {seed}".encode()).hexdigest(),
-        drain_s=5.0,
+        drain_s=1.0,
         extra={"DDZ_LOG_LEVEL": os.environ.get("DDZ_LOG_LEVEL", "INFO")},
     )
     console = Console()
@@ -41,7 +41,7 @@ def main(hands: int, seed: int) -> None:
 
 
 def _tell_what_broke(running: stack.Stack, console: Console) -> bool:
-    """Prints what the processes say of faults of our own, before their logs are thrown away; whether there were none."""
+    """Prints what the processes say of faults of our own, before their logs go; whether there were none."""
     sound = True
     for process in running.processes:
         if not process.alive():

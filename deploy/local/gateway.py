@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.envoy import render
+from deploy.envoy import page, render
 from deploy.local import keys
 from deploy.local.folders import ROOT
 
 TEMPLATE = ROOT / "deploy" / "envoy" / "envoy.yaml"
 DESCRIPTORS = ROOT / "build" / "ddz.binpb"
+PAGE = ROOT / "deploy" / "web"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ def prepare(folder: Path, doors: Doors, services: Mapping[str, Sequence[int]], l
         "plain_port": doors.plain,
         "tls_port": doors.tls,
         "metrics_port": doors.metrics,
+        "page": page.routes(PAGE),
         "allowed_origins": r"https?://(localhost|127\.0\.0\.1)(:\d+)?",
         "player_per_s": limits.player_per_s,
         "player_burst": limits.player_burst,
