@@ -27,6 +27,7 @@ Action = (
     | hand_pb2.Bid | hand_pb2.Call | hand_pb2.Rob | hand_pb2.Show | hand_pb2.PlayCards | hand_pb2.Pass
 )  # fmt: skip
 Update = Snapshot | Event
+Call = grpc.aio.StreamStreamCall[PlayRequest, PlayResponse]
 Metadata = Callable[[str], Awaitable[list[tuple[str, str | bytes]]]]
 
 SILENCE_S: Final = 45.0  # three heartbeats of the servers
@@ -175,16 +176,9 @@ class TableView:
         backoff = Backoff()
         try:
             while True:
-                try:
-                    await self._one_stream(backoff)
-                except grpc.aio.AioRpcError as failed:
-                    error = translate(failed)
-                    if isinstance(error, Refusal) and error.reason == "UNAUTHENTICATED":
-                        await self._renew()
-                    elif not is_transient(error):
-                        raise error from None
-                except TimeoutError:
-                    pass  # silence: the connection is dead, whatever TCP believes
+                # Silence means that the connection is dead, whatever TCP believes.
+                with contextlib.suppress(TimeoutError, Unreachable):
+                    await self._try_stream(backoff)
                 self.reconnects += 1
                 await backoff.wait()
         except (Refusal, ClientError) as error:
@@ -192,10 +186,22 @@ class TableView:
         finally:
             self._finish(TableGone("closed by the client"))
 
+    async def _try_stream(self, backoff: Backoff) -> None:
+        """One stream to its end. Raises what another stream would not heal."""
+        try:
+            await self._one_stream(backoff)
+        except grpc.aio.AioRpcError as failed:
+            error = translate(failed)
+            if isinstance(error, Refusal) and error.reason == "UNAUTHENTICATED":
+                await self._renew()
+            elif not is_transient(error):
+                raise error from None
+
     async def _one_stream(self, backoff: Backoff) -> None:
         """Follows one stream; returns when the servers ask back, raises TableGone when they do not."""
         pairs = await self._metadata(self.table_id)
-        call = self._stub.Play(self._requests(), metadata=grpc.aio.Metadata(*pairs))
+        call = self._stub.Play(metadata=grpc.aio.Metadata(*pairs))
+        sending = asyncio.create_task(self._send(call))
         try:
             while True:
                 async with asyncio.timeout(self._silence_s):
@@ -207,17 +213,20 @@ class TableView:
                     return
         finally:
             call.cancel()
+            sending.cancel()
+            await asyncio.wait([sending])
 
-    async def _requests(self) -> AsyncIterator[PlayRequest]:
+    async def _send(self, call: Call) -> None:
         """Where to resume, every command without an answer, then the new ones."""
-        outbox: asyncio.Queue[Command] = asyncio.Queue()
-        self._outbox = outbox
+        outbox = self._outbox = asyncio.Queue()
         for pending in self._pending.values():
             outbox.put_nowait(pending.command)
         known = self._state or Snapshot()
-        yield PlayRequest(table_id=self.table_id, after_seq=known.seq, epoch=known.epoch)
-        while True:
-            yield PlayRequest(command=await outbox.get())
+        # The reader learns of an end too, and why.
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            await call.write(PlayRequest(table_id=self.table_id, after_seq=known.seq, epoch=known.epoch))
+            while True:
+                await call.write(PlayRequest(command=await outbox.get()))
 
     def _take(self, frame: PlayResponse) -> bool:
         """Takes in one frame; False when the stream is to be made anew."""
