@@ -15,8 +15,9 @@ book_fields_json. terms.room_id and terms.matched follow from the room.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,15 +25,22 @@ import protovalidate
 import yaml
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from prometheus_client import Counter
 
 from ddz.common.v1 import common_pb2
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu import rulebook
 from doudizhu.refusal import Refusal
+from servicekit import logs
 from servicekit.errors import Trouble
 
 Path_ = tuple[str | int, ...]
 
+RELOADS: Final = Counter("ddz_rooms_reloads", "Changes of the rooms file, by whether it could be used", ["result"])
+
+log = logs.get("rooms")
+
+_POLL_S: Final = 1.0
 _TOP: Final = {"extends", "clocks", "rooms"}
 _KINDS: Final = {
     FieldDescriptor.TYPE_STRING: "a text",
@@ -148,6 +156,19 @@ class Rooms:
         self._seen = stamp
         self._rooms = {room.room_id: room for room in load(self._path)}
         return True
+
+    async def follow(self, changed: Callable[[], None]) -> None:
+        """Reads the file again whenever it changes, for ever; a bad one is logged and counted, and the rooms stay."""
+        while True:
+            await asyncio.sleep(_POLL_S)
+            try:
+                if self.reload():
+                    RELOADS.labels("ok").inc()
+                    log.info("rooms changed", extra={"rooms": len(self._rooms)})
+                    changed()
+            except RoomsError as error:
+                RELOADS.labels("refused").inc()
+                log.error("rooms file refused", extra={"why": str(error)})
 
 
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
@@ -265,6 +286,8 @@ def _check(document: _Document, path: Path_, room: lobby_pb2.Room) -> None:
         raise document.wrong((*path, field), f": {words}", room.room_id) from None
     except ValueError:
         raise document.wrong((*path, "book_fields_json"), "is no JSON object", room.room_id) from None
+    if terms.book not in rulebook.BOOKS:
+        terms.book_fields_json = json.dumps(rulebook.dump(book), sort_keys=True)
     if terms.base_min_chips != terms.base_max_chips and not book.negotiated_base:
         raise document.wrong((*path, "base_max_chips"), f"must be base_min_chips in {book.id}", room.room_id)
     if not rulebook.fits_int64(book, terms.base_max_chips, terms.initial_multiplier):

@@ -19,13 +19,11 @@ from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
 from servicekit import logs
 from servicekit.rooms import Rooms
+from servicekit.seats import CLOSED, SUBJECT, Seats
 from services.lobby.account import Reason
 from services.lobby.directory import Changes, Directory, Report
 from services.lobby.presence import Presence
 from services.lobby.tables import Tables, is_private
-
-SUBJECT: Final = "ddz.lobby.table"
-CLOSED: Final = "closed"
 
 REPORTS: Final = CounterMetric("ddz_lobby_reports", "Reports of tables, by what became of them", ["result"])
 TABLES: Final = Gauge("ddz_lobby_tables", "Listed tables", ["room"])
@@ -47,27 +45,29 @@ def _now_ms() -> int:
 class Board:
     """One instance's view of all tables, fed by NATS; `running` keeps it fresh."""
 
-    def __init__(self, rooms: Rooms, tables: Tables, presence: Presence, bus: NatsClient) -> None:
+    def __init__(self, rooms: Rooms, tables: Tables, presence: Presence, seats: Seats, bus: NatsClient) -> None:
         self._rooms = rooms
+        self._seats = seats
         self._tables = tables
         self._presence = presence
         self._bus = bus
         self._directory: Directory[lobby_pb2.TableSummary] = Directory()
         self._changed = asyncio.Event()
         self._streams: Counter[str] = Counter()
+        self._rooms_version = 0
         self._closed = False
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Listens to the tables, and drops those that report no more."""
+        """Listens to the tables, drops those that report no more, and follows the rooms file."""
         subscription = await self._bus.subscribe(SUBJECT, cb=self._on_message)
-        sweep = asyncio.create_task(self._sweep())
+        tasks = [asyncio.create_task(self._sweep()), asyncio.create_task(self._rooms.follow(self._rooms_changed))]
         try:
             yield
         finally:
-            sweep.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await sweep
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             if not self._bus.is_closed:
                 await subscription.unsubscribe()
 
@@ -122,9 +122,12 @@ class Board:
 
     async def _frames(self, room_id: str) -> AsyncIterator[lobby_pb2.WatchLobbyResponse]:
         shown: dict[str, bytes] = {}
-        version = -1
+        version, rooms_version = -1, self._rooms_version
         while not self._closed:
             changed = self._changed
+            if rooms_version != self._rooms_version:  # rooms may be gone, which only a snapshot tells
+                version, rooms_version = -1, self._rooms_version
+                shown.clear()
             changes = self._directory.changes(version) if version >= 0 else None
             for frame in self._snapshot(room_id) if changes is None else self._delta(room_id, changes):
                 self._add_rooms(frame, room_id, shown)
@@ -164,6 +167,7 @@ class Board:
         except DecodeError:
             REPORTS.labels("unreadable").inc()
             return
+        self._seats.report(summary)
         closed = summary.phase == CLOSED
         private = is_private(summary.table_id)
         summary.private = private
@@ -186,6 +190,10 @@ class Board:
                 counts = self._directory.counts(room.room_id)
                 TABLES.labels(room.room_id).set(counts.tables)
                 PLAYERS.labels(room.room_id).set(counts.players)
+
+    def _rooms_changed(self) -> None:
+        self._rooms_version += 1
+        self._wake()
 
     def _wake(self) -> None:
         self._changed.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Final
 
 from ddz.common.v1 import common_pb2
@@ -9,9 +10,11 @@ from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
 from servicekit import remote
+from servicekit.seats import Seats
 from services.lobby.account import Account, Reason, display_name, number_of
 from services.lobby.entry import to_player
 from services.lobby.presence import Presence
+from services.lobby.scorekeeper import Scorekeeper
 from services.lobby.store import Store
 
 _LEDGER_TIMEOUT_S: Final = 5.0
@@ -24,11 +27,15 @@ class Profiles:
         self,
         store: Store,
         presence: Presence,
+        seats: Seats,
+        scores: Scorekeeper,
         ledger: ledger_pb2_grpc.LedgerInternalServiceAsyncStub,
         public_ledger: ledger_pb2_grpc.LedgerServiceAsyncStub,
     ) -> None:
         self._store = store
         self._presence = presence
+        self._seats = seats
+        self._scores = scores
         self._ledger = ledger
         self._public_ledger = public_ledger
 
@@ -71,11 +78,14 @@ class Profiles:
         request = ledger_pb2.ListBalancesRequest(player_ids=[account.player_id])
         answer = await remote.ask(self._ledger.ListBalances(request, timeout=_LEDGER_TIMEOUT_S), "ledger")
         balance = answer.balances[0]
+        seat = self._seats.hint(account.player_id)
         return lobby_pb2.Profile(
             player=to_player(account),
             chips=balance.chips if own else 0,
             rating=balance.rating,
             title=balance.title,
             created_at_ms=account.created_at_ms,
-            online=await self._presence.is_online(account.player_id),
+            statistics=lobby_pb2.Statistics(**asdict(await self._scores.of(account.player_id))),
+            online=bool(seat) or await self._presence.is_online(account.player_id),
+            table_id=seat if own else "",
         )

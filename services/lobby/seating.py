@@ -12,6 +12,7 @@ from ddz.table.v1 import table_pb2, table_pb2_grpc
 from doudizhu.refusal import Refusal
 from servicekit import remote, rooms
 from servicekit.rooms import Rooms
+from servicekit.seats import Seats
 from services.lobby import attempts
 from services.lobby.account import Reason
 from services.lobby.attempts import Attempts
@@ -30,6 +31,7 @@ class Seating:
         tables: Tables,
         board: Board,
         tries: Attempts,
+        seats: Seats,
         table: table_pb2_grpc.TableInternalServiceAsyncStub,
         ledger: ledger_pb2_grpc.LedgerInternalServiceAsyncStub,
     ) -> None:
@@ -37,6 +39,7 @@ class Seating:
         self._tables = tables
         self._board = board
         self._tries = tries
+        self._seats = seats
         self._table = table
         self._ledger = ledger
 
@@ -49,13 +52,18 @@ class Seating:
         opened = await self._tables.create(player.player_id, request_id, room_id, private=private)
         if opened.room_id != room_id or bool(opened.code) != private:
             raise Refusal("KEY_CONFLICT", "This request_id has opened another table.", field="request_id")
+        await self._require_free(player, opened.table_id)
         request = table_pb2.OpenRequest(table_id=opened.table_id, terms=room.terms)
         await remote.ask(self._table.Open(request, timeout=_TIMEOUT_S, metadata=_route(opened.table_id)), "table")
         return opened, await self._sit(player, opened.table_id, None)
 
     async def sit(self, player: common_pb2.Player, table_id: str, seat: int | None, code: str) -> int:
-        """Seats the player; the table answers ROOM_FULL or SEAT_TAKEN. Returns the seat."""
+        """Seats the player; the table answers ROOM_FULL or SEAT_TAKEN. Returns the seat.
+
+        Raises ALREADY_SEATED, with the table's id, for who sits at another one.
+        """
         room_id = await self._room_of(player.player_id, table_id, code)
+        await self._require_free(player, table_id)
         if room_id:
             await self._admit(self._by_choice(room_id), player.player_id)
         return await self._sit(player, table_id, seat)
@@ -91,6 +99,11 @@ class Seating:
         if opened is not None:
             return opened.room_id
         return self._board.room_of(table_id)
+
+    async def _require_free(self, player: common_pb2.Player, table_id: str) -> None:
+        seat = await self._seats.table_of(player)
+        if seat not in ("", table_id):
+            raise Refusal(Reason.ALREADY_SEATED, "You sit at another table: leave it first.", table_id=seat)
 
     def _by_choice(self, room_id: str) -> lobby_pb2.Room:
         room = self._rooms.get(room_id)

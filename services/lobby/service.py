@@ -16,11 +16,13 @@ from ddz.table.v1 import table_pb2_grpc
 from servicekit import clients, migrations, server
 from servicekit.config import setting
 from servicekit.rooms import Rooms
+from servicekit.seats import Seats
 from services.lobby.attempts import Attempts
 from services.lobby.board import Board
 from services.lobby.entry import Entry, EntryTerms
 from services.lobby.presence import Presence
 from services.lobby.profiles import Profiles
+from services.lobby.scorekeeper import Scorekeeper
 from services.lobby.seating import Seating
 from services.lobby.servicer import LobbyServicer
 from services.lobby.store import MIGRATIONS, SCHEMA, Store
@@ -79,12 +81,15 @@ async def build(config: Config) -> AsyncIterator[Lobby]:
         ledger = ledger_pb2_grpc.LedgerInternalServiceStub(ledger_channel)
         public_ledger = ledger_pb2_grpc.LedgerServiceStub(ledger_channel)
         table = table_pb2_grpc.TableInternalServiceStub(table_channel)
+        seats = Seats(table_pb2_grpc.TableServiceStub(table_channel))
 
         store, presence, tables, attempts = Store(pool), Presence(redis), Tables(redis), Attempts(redis)
-        board = Board(rooms, tables, presence, bus)
+        board = Board(rooms, tables, presence, seats, bus)
+        scores = Scorekeeper(pool, bus)
         await stack.enter_async_context(board.running())
+        await stack.enter_async_context(scores.running())
         terms = EntryTerms(config.signup_chips, config.refresh_token_s, config.allow_bots, config.accounts_per_hour)
         entry = Entry(terms, store, attempts, issuer, ledger)
-        profiles = Profiles(store, presence, ledger, public_ledger)
-        seating = Seating(rooms, tables, board, attempts, table, ledger)
+        profiles = Profiles(store, presence, seats, scores, ledger, public_ledger)
+        seating = Seating(rooms, tables, board, attempts, seats, table, ledger)
         yield Lobby(LobbyServicer(entry, profiles, board, seating), board)
