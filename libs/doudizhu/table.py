@@ -37,7 +37,7 @@ class Held(NamedTuple):
     """The chains of one width that a hand holds."""
 
     chains: tuple[Chain, ...]
-    moves: tuple[Packed, ...]
+    moves: tuple[Packed, ...]  # their cards, each once: A,2..K is of the same cards as 2..K,A
 
 
 class _ChainsByMask(dict[Packed, Held]):
@@ -50,7 +50,7 @@ class _ChainsByMask(dict[Packed, Held]):
 
     def __missing__(self, available: Packed) -> Held:
         chains = tuple(chain for chain in self._every if fits(chain.packed // self._width, available))
-        held = self[available] = Held(chains, tuple(chain.packed for chain in chains))
+        held = self[available] = Held(chains, tuple(dict.fromkeys(chain.packed for chain in chains)))
         return held
 
 
