@@ -43,38 +43,16 @@ def replay(line: Line) -> Answer:
 
 
 def settle(line: Line) -> Answer:
-    """The facts of a hand that was won or fled -> who pays whom (RULES.md section 10).
+    """The facts of a hand that was won, fled or void -> who pays whom (RULES.md section 10).
 
     {"book", "base", "level", "multiplier", "flee_multiplier"?, "landlord": seat or null, "winner": "landlord",
     "farmers" or null, "fled": seat or null, "elapsed_s", "balances": [3], "carried"?: [3], "rake", "ratings"?: [3]};
     flee_multiplier is the multiplier and carried the balances where they are left out.
     """
-    book, landlord, fled = line.book(), line.seat("landlord"), line.seat("fled")
-    winner = line.text("winner") if line.has("winner") else None
-    if winner not in (None, *Side):
-        raise wrong("winner", "landlord, farmers or null")
-    if (winner is None) == (fled is None):
-        raise wrong("winner", "given, or fled, but not both: a hand is either won or fled")
-    if winner is not None and landlord is None:
-        raise wrong("landlord", "a seat where there is a winner")
-    multiplier = line.integer("multiplier", 1)
-    outcome = Outcome(
-        winner=None if winner is None else Side(winner),
-        landlord=landlord,
-        level=line.integer("level", 0 if landlord is None else 1, 3),
-        multiplier=multiplier,
-        fled=fled,
-        flee_multiplier=line.integer("flee_multiplier", 1) if line.has("flee_multiplier") else multiplier,
-        elapsed_s=0 if fled is None else line.integer("elapsed_s"),
-    )
-    balances = line.integers("balances")
-    stakes = Stakes(
-        base=line.integer("base", 1),
-        rake=line.integer("rake"),
-        balances=balances,
-        carried=line.integers("carried") if line.has("carried") else balances,
-        ratings=line.integers("ratings") if line.has("ratings") else None,
-    )
+    book, outcome, stakes = line.book(), _outcome(line), _stakes(line)
+    if outcome.winner is None and outcome.fled is None:
+        rating = [0, 0, 0] if book.rated and stakes.ratings is not None else None
+        return {"chips": [0, 0, 0], "system": 0, "rating": rating}
     settled = doudizhu.settle(book, outcome, stakes)
     return {"chips": settled.chips, "system": settled.system, "rating": settled.rating}
 
@@ -90,6 +68,38 @@ def deal(line: Line) -> Answer:
         "bottom": format_cards(dealt.bottom),
         "marked": None if dealt.marked is None else format_cards([dealt.marked]),
     }
+
+
+def _outcome(line: Line) -> Outcome:
+    landlord, fled = line.seat("landlord"), line.seat("fled")
+    winner = line.text("winner") if line.has("winner") else None
+    if winner not in (None, *Side):
+        raise wrong("winner", "landlord, farmers or null")
+    if winner is not None and fled is not None:
+        raise wrong("winner", "null where somebody fled")
+    if winner is not None and landlord is None:
+        raise wrong("landlord", "a seat where there is a winner")
+    multiplier = line.integer("multiplier", 1)
+    return Outcome(
+        winner=None if winner is None else Side(winner),
+        landlord=landlord,
+        level=line.integer("level", 0 if landlord is None else 1, 3),
+        multiplier=multiplier,
+        fled=fled,
+        flee_multiplier=line.integer("flee_multiplier", 1) if line.has("flee_multiplier") else multiplier,
+        elapsed_s=0 if fled is None else line.integer("elapsed_s"),
+    )
+
+
+def _stakes(line: Line) -> Stakes:
+    balances = line.integers("balances")
+    return Stakes(
+        base=line.integer("base", 1),
+        rake=line.integer("rake"),
+        balances=balances,
+        carried=line.integers("carried") if line.has("carried") else balances,
+        ratings=line.integers("ratings") if line.has("ratings") else None,
+    )
 
 
 def _in_play(line: Line) -> Hand:
