@@ -13,7 +13,9 @@ from pathlib import Path
 from servicekit import clients, migrations, server
 from servicekit.config import ConfigError, load, setting
 from services.ledger.batcher import Limits
-from services.ledger.service import LedgerService, running
+from services.ledger.grants import ReliefTerms
+from services.ledger.service import LedgerService, Settings, running
+from services.ledger.servicer import Relief
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -25,9 +27,19 @@ class Config:
     postgres_dsn: str = setting("DDZ_POSTGRES_DSN", "Postgres, as the role ddz_ledger")
     nats_url: str = setting("DDZ_NATS_URL", "NATS with JetStream")
     connections: int = setting("DDZ_LEDGER_CONNECTIONS", "transactions that run at once", 2)
-    reads: int = setting("DDZ_LEDGER_READ_CONNECTIONS", "connections for reads", 2)
+    reads: int = setting("DDZ_LEDGER_READ_CONNECTIONS", "connections for reads", 3)
     batch: int = setting("DDZ_LEDGER_BATCH", "requests in a transaction at most", 32)
     queue: int = setting("DDZ_LEDGER_QUEUE", "requests that may wait before OVERLOADED", 4096)
+    relief_chips: int = setting("DDZ_RELIEF_CHIPS", "what a broke player may claim", 1000)
+    relief_below: int = setting("DDZ_RELIEF_BELOW_CHIPS", "who has fewer chips is broke", 1000)
+    relief_per_day: int = setting("DDZ_RELIEF_PER_DAY", "claims a day; 0 = no relief", 3)
+    relief_day_h: float = setting("DDZ_RELIEF_DAY_BEGINS_UTC_H", "when a day begins; -8 = midnight in Beijing", -8.0)
+
+    def settings(self) -> Settings:
+        """What the service is made with."""
+        terms = ReliefTerms(self.relief_chips, self.relief_below, self.relief_per_day)
+        limits = Limits(batch=self.batch, queue=self.queue)
+        return Settings(self.connections, limits, Relief(terms, self.relief_day_h))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +57,7 @@ async def build(config: Config) -> AsyncIterator[LedgerService]:
         clients.nats_bus(config.nats_url, name="ledger") as bus,
     ):
         await migrations.check(reads, MIGRATIONS, "ledger")
-        limits = Limits(batch=config.batch, queue=config.queue)
-        async with running(config.postgres_dsn, reads, bus, limits, config.connections) as service:
+        async with running(config.postgres_dsn, reads, bus, config.settings()) as service:
             yield service
 
 

@@ -6,19 +6,19 @@ Requests that share a claim (a key or a player) go into different transactions, 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import asyncpg
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Gauge, Histogram
 
 from doudizhu.refusal import Refusal
 from servicekit import logs
 from services.ledger.ledger import Reason
 from services.ledger.transaction import Reply, Request, claims, transact
+from services.ledger.trouble import insist
 
 log = logs.get("batcher")
 
@@ -26,8 +26,6 @@ BATCH_SIZE: Final = Histogram(
     "ddz_ledger_batch_size", "Requests in a transaction", buckets=(1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 64, 128)
 )
 WAITING: Final = Gauge("ddz_ledger_waiting", "Requests that wait for a transaction")
-RETRIES: Final = Counter("ddz_ledger_retries", "Transactions run again, by what went wrong", ["error"])
-
 # Every statement of a transaction looks rows up by their keys: one plan serves all, and planning costs more than
 # running. But a plan that was made for a small table scans it, so that plans are made anew as tables grow.
 _PLANS: Final = {
@@ -39,24 +37,6 @@ _PLANS: Final = {
     "jit": "off",
 }
 _PLANS_LAST_S: Final = 1.0
-
-_FIRST_PAUSE_S: Final = 0.02
-_LONGEST_PAUSE_S: Final = 0.5
-
-# What says nothing about the request: the server went away, or two transactions met. The request is safe to repeat
-# by its key; the commit alone never is.
-_TRANSIENT: Final = (
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
-    asyncpg.UniqueViolationError,  # another instance was first: the next attempt reads what it wrote
-    asyncpg.OperatorInterventionError,  # 57P0x
-    asyncpg.PostgresConnectionError,  # 08xxx
-    asyncpg.TooManyConnectionsError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    OSError,
-    TimeoutError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +57,15 @@ class _Waiting:
 
 
 class Batcher:
-    """Answers requests by transactions. Each running `work` has a connection of its own; run as many as wanted."""
+    """Answers requests by transactions. Each running `work` has a connection of its own; run as many as wanted.
 
-    def __init__(self, dsn: str, limits: Limits) -> None:
+    `committed` is called after each transaction.
+    """
+
+    def __init__(self, dsn: str, limits: Limits, committed: Callable[[], None]) -> None:
         self._dsn = dsn
         self._limits = limits
+        self._committed = committed
         self._queue: deque[_Waiting] = deque()
         self._more = asyncio.Event()
 
@@ -106,6 +90,7 @@ class Batcher:
                 BATCH_SIZE.observe(len(batch))
                 WAITING.set(len(self._queue))
                 await worker.commit(batch)
+                self._committed()
         finally:
             worker.close()
 
@@ -145,7 +130,8 @@ class _Worker:
     async def commit(self, batch: Sequence[_Waiting]) -> None:
         """Answers a batch; when the database finds a fault in it, each member by itself."""
         try:
-            replies = await self._attempt([waiting.request for waiting in batch])
+            requests = [waiting.request for waiting in batch]
+            replies = await insist(lambda: self._once(requests), self._limits.patience_s)
         except asyncpg.PostgresError as fault:
             if len(batch) > 1:
                 log.error("a batch failed and is run one by one", exc_info=fault)
@@ -163,22 +149,6 @@ class _Worker:
                     waiting.reply.set_exception(reply)
                 else:
                     waiting.reply.set_result(reply)
-
-    async def _attempt(self, requests: Sequence[Request]) -> list[Reply | Refusal]:
-        """Runs one transaction until it is known to be committed; raises UNAVAILABLE when patience is at its end."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._limits.patience_s
-        pause_s = _FIRST_PAUSE_S
-        while True:
-            try:
-                return await self._once(requests)
-            except _TRANSIENT as error:
-                RETRIES.labels(type(error).__name__).inc()
-                if loop.time() + pause_s > deadline:
-                    log.warning("no transaction succeeds", extra={"why": repr(error), "requests": len(requests)})
-                    raise Refusal(Reason.UNAVAILABLE, "The ledger cannot reach its database; try again.") from error
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _once(self, requests: Sequence[Request]) -> list[Reply | Refusal]:
         try:

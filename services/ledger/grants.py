@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from doudizhu.refusal import Refusal
@@ -21,8 +21,8 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Relief:
-    """How much a broke player gets, who counts as broke, and how often a day."""
+class ReliefTerms:
+    """How much a broke player gets, who counts as broke, and how often a day; `per_day` 0: there is no relief."""
 
     chips: int
     below_chips: int
@@ -36,7 +36,7 @@ class ClaimRelief:
     key: str
     player_id: str
     day: date
-    terms: Relief
+    terms: ReliefTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +101,4 @@ def _give(key: str, player: Player, kind: str, chips: int, day: date | None = No
 def _replay(known: Given, player_id: str, kind: str, chips: int) -> Given:
     if (known.player_id, known.kind, known.chips) != (player_id, kind, chips):
         raise Refusal(Reason.KEY_CONFLICT, f"{known.key} is known with another request.", field="key", key=known.key)
-    return Given(
-        known.key,
-        known.player_id,
-        known.kind,
-        known.chips,
-        known.chips_after,
-        known.rating_after,
-        known.relief_day,
-        known.relief_number,
-        replayed=True,
-    )
+    return replace(known, replayed=True)

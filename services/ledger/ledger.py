@@ -142,8 +142,19 @@ class Settled:
     """`hand.end` is set; `legs` sum to 0 in each unit."""
 
     hand: Hand
+    request: SettleHand
     accounts: Three = ZERO
     legs: tuple[Leg, ...] = ()
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Voided:
+    """`hand.end` is set; nothing moves."""
+
+    hand: Hand
+    reason: str = ""
+    accounts: Three = ZERO
     replayed: bool = False
 
 
@@ -178,6 +189,22 @@ def open_hand(request: OpenHand, hand: Hand | None, players: dict[str, Player]) 
     return Opened(opened, (one.chips_account, two.chips_account, three.chips_account))
 
 
+class Change(NamedTuple):
+    """What a settlement changes, by seat; the chips of the system are those of `rake` and `flee_chips`."""
+
+    chips: Three
+    rake: Three
+    flee_chips: int
+    rating: Three
+
+
+def compute(request: SettleHand, carried: Three, balances: Three, ratings: Three) -> Change:
+    """The settlement by the rules core (RULES.md section 10)."""
+    stakes = Stakes(request.base, request.rake, balances, carried, ratings)
+    result = settle(request.book, request.outcome, stakes)
+    return Change(result.chips, result.rake, result.system - sum(result.rake), result.rating or ZERO)
+
+
 def settle_hand(request: SettleHand, hand: Hand | None, players: dict[str, Player], at_ms: int) -> Settled:
     """Raises Refusal NOT_FOUND, KEY_CONFLICT, HAND_OVER (it was voided) or INVALID."""
     hand = _opened(request.hand_id, hand)
@@ -186,7 +213,7 @@ def settle_hand(request: SettleHand, hand: Hand | None, players: dict[str, Playe
             raise Refusal(Reason.HAND_OVER, f"{hand.hand_id} was voided.", field="record.hand_id")
         if hand.end.record != request.record:
             raise _conflict(hand.hand_id)
-        return Settled(hand, replayed=True)
+        return Settled(hand, request, replayed=True)
     if hand.player_ids != request.player_ids:
         raise Refusal(
             Reason.KEY_CONFLICT, f"{hand.hand_id} was opened for other players or seats.", field="record.players"
@@ -194,31 +221,22 @@ def settle_hand(request: SettleHand, hand: Hand | None, players: dict[str, Playe
     one, two, three = seats = [players[player_id] for player_id in hand.player_ids]
     balances = (one.chips, two.chips, three.chips)
     ratings = (one.rating, two.rating, three.rating)
-    stakes = Stakes(request.base, request.rake, balances, hand.carried, ratings)
-    result = settle(request.book, request.outcome, stakes)
+    change = compute(request, hand.carried, balances, ratings)
     end = End(
-        at_ms=at_ms,
-        voided=False,
-        record=request.record,
-        balance_before=balances,
-        chips=result.chips,
-        rake=result.rake,
-        flee_chips=result.system - sum(result.rake),
-        rating_before=ratings,
-        rating=result.rating or ZERO,
+        at_ms, False, request.record, balances, change.chips, change.rake, change.flee_chips, ratings, change.rating
     )
     settled = Hand(hand.hand_id, hand.table_id, hand.player_ids, hand.carried, hand.minimum, end)
     accounts = (one.chips_account, two.chips_account, three.chips_account)
-    return Settled(settled, accounts, _legs(end, request.outcome.fled, seats))
+    return Settled(settled, request, accounts, _legs(end, request.outcome.fled, seats))
 
 
-def void_hand(request: VoidHand, hand: Hand | None, players: dict[str, Player], at_ms: int) -> Settled:
+def void_hand(request: VoidHand, hand: Hand | None, players: dict[str, Player], at_ms: int) -> Voided:
     """Raises Refusal NOT_FOUND or HAND_OVER (it was settled)."""
     hand = _opened(request.hand_id, hand)
     if hand.end is not None:
         if not hand.end.voided:
             raise Refusal(Reason.HAND_OVER, f"{hand.hand_id} was settled.", field="hand_id")
-        return Settled(hand, replayed=True)
+        return Voided(hand, replayed=True)
     one, two, three = (players[player_id] for player_id in hand.player_ids)
     end = End(
         at_ms=at_ms,
@@ -232,7 +250,7 @@ def void_hand(request: VoidHand, hand: Hand | None, players: dict[str, Player], 
         rating=ZERO,
     )
     voided = Hand(hand.hand_id, hand.table_id, hand.player_ids, hand.carried, hand.minimum, end)
-    return Settled(voided, (one.chips_account, two.chips_account, three.chips_account))
+    return Voided(voided, request.reason, (one.chips_account, two.chips_account, three.chips_account))
 
 
 def check_outcome(request: SettleHand) -> None:

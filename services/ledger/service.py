@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
 import asyncpg
 import grpc
@@ -13,7 +14,8 @@ from nats.aio.client import Client
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from services.ledger.batcher import Batcher, Limits
 from services.ledger.relay import Relay
-from services.ledger.servicer import LedgerInternalServicer, LedgerServicer
+from services.ledger.servicer import LedgerInternalServicer, LedgerServicer, Relief
+from services.ledger.trouble import Reads
 
 
 class LedgerService:
@@ -21,31 +23,38 @@ class LedgerService:
 
     names: Sequence[str] = [service.full_name for service in ledger_pb2.DESCRIPTOR.services_by_name.values()]
 
-    def __init__(self, reads: asyncpg.Pool, batcher: Batcher) -> None:
-        self._reads = reads
-        self._batcher = batcher
+    def __init__(self, reads: Reads, batcher: Batcher, relief: Relief) -> None:
+        self._public = LedgerServicer(reads, batcher, relief)
+        self._internal = LedgerInternalServicer(reads, batcher)
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds the servicers."""
-        ledger_pb2_grpc.add_LedgerServiceServicer_to_server(LedgerServicer(self._reads), server)
-        ledger_pb2_grpc.add_LedgerInternalServiceServicer_to_server(
-            LedgerInternalServicer(self._reads, self._batcher), server
-        )
+        ledger_pb2_grpc.add_LedgerServiceServicer_to_server(self._public, server)
+        ledger_pb2_grpc.add_LedgerInternalServiceServicer_to_server(self._internal, server)
 
     async def drain(self) -> None:
         """Nothing to do: what was accepted is answered while the server waits for its calls to end."""
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`connections`: transactions at once."""
+
+    connections: int
+    limits: Limits
+    relief: Relief
+
+
 @contextlib.asynccontextmanager
-async def running(
-    dsn: str, reads: asyncpg.Pool, bus: Client, limits: Limits, connections: int
-) -> AsyncIterator[LedgerService]:
-    """The service with its batcher (`connections` transactions at once) and its relay at work."""
-    batcher, relay = Batcher(dsn, limits), Relay(dsn, bus)
+async def running(dsn: str, pool: asyncpg.Pool, bus: Client, settings: Settings) -> AsyncIterator[LedgerService]:
+    """The service with its batcher and its relay at work; `pool` is for reads."""
+    relay = Relay(dsn, bus)
+    batcher = Batcher(dsn, settings.limits, relay.wake)
+    reads = Reads(pool, settings.limits.patience_s)
     tasks = [asyncio.create_task(relay.work())]
-    tasks += [asyncio.create_task(batcher.work()) for _ in range(connections)]
+    tasks += [asyncio.create_task(batcher.work()) for _ in range(settings.connections)]
     try:
-        yield LedgerService(reads, batcher)
+        yield LedgerService(reads, batcher, settings.relief)
     finally:
         for task in tasks:
             task.cancel()

@@ -1,15 +1,16 @@
-"""Postgres through the functions of migrations/: rows in, values out, no decisions."""
+"""What transactions read and write, through the functions of migrations/: rows in, values out, no decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import date, datetime
 from typing import Any, Final, TypeAlias
 
 import asyncpg
 
 from services.ledger.grants import Given
-from services.ledger.ledger import End, Hand, Opened, Player, Settled
+from services.ledger.ledger import End, Hand, Leg, Opened, Player, Settled, Voided
+from services.ledger.reversals import Reversed, reversal_key
 
 Connection: TypeAlias = asyncpg.Connection
 
@@ -17,9 +18,6 @@ Connection: TypeAlias = asyncpg.Connection
 def to_ms(at: datetime) -> int:
     """Milliseconds since the epoch, rounded down."""
     return int(at.timestamp() * 1000)
-
-
-# ---- within a transaction -------------------------------------------------------------------------------------------
 
 
 async def lock_players(connection: Connection, player_ids: Iterable[str]) -> tuple[dict[str, Player], int]:
@@ -37,10 +35,11 @@ async def add_players(connection: Connection, player_ids: Iterable[str]) -> None
 async def read_hands(connection: Connection, hand_ids: Sequence[str]) -> dict[str, Hand]:
     """The hands that were opened, by id."""
     rows = await connection.fetch("SELECT * FROM ledger.read_hands($1)", hand_ids)
-    return {row["hand_id"]: _hand(row, row["table_id"], row["minimum"]) for row in rows}
+    return {row["hand_id"]: hand_of(row, row["table_id"], row["minimum"]) for row in rows}
 
 
-def _hand(row: Any, table_id: str, minimum: int) -> Hand:
+def hand_of(row: Any, table_id: str, minimum: int) -> Hand:
+    """A hand from a row with the columns of both hand and settlement."""
     end = None
     if row["at"] is not None:
         end = End(
@@ -57,10 +56,40 @@ def _hand(row: Any, table_id: str, minimum: int) -> Hand:
     return Hand(row["hand_id"], table_id, tuple(row["player_ids"]), tuple(row["carried"]), minimum, end)
 
 
-async def read_granted(connection: Connection, keys: Sequence[str]) -> dict[str, Given]:
+async def read_given(connection: Connection, keys: Sequence[str]) -> dict[str, Given]:
     """The grants that were made, by key."""
-    rows = await connection.fetch("SELECT * FROM ledger.read_granted($1)", keys)
+    rows = await connection.fetch("SELECT * FROM ledger.read_given($1)", keys)
     return {row["key"]: Given(*row) for row in rows}
+
+
+async def read_claimed(connection: Connection, claimants: Sequence[tuple[str, date]]) -> dict[tuple[str, date], int]:
+    """How many reliefs each had on that day; who had none is left out."""
+    rows = await connection.fetch(
+        "SELECT * FROM ledger.read_claimed($1, $2)",
+        [player_id for player_id, _ in claimants],
+        [day for _, day in claimants],
+    )
+    return {(row["player_id"], row["day"]): row["claimed"] for row in rows}
+
+
+async def read_reversed(connection: Connection, hand_ids: Sequence[str]) -> dict[str, Reversed]:
+    """The reversals of these hands, by hand."""
+    rows = await connection.fetch("SELECT * FROM ledger.read_reversed($1)", hand_ids)
+    return {
+        row["hand_id"]: Reversed(
+            hand_id=row["hand_id"],
+            player_ids=tuple(row["player_ids"]),
+            operator=row["operator"],
+            reason=row["reason"],
+            chips=tuple(row["chips"]),
+            rating=tuple(row["rating"]),
+            chips_after=tuple(row["chips_after"]),
+            rating_after=tuple(row["rating_after"]),
+            shortage_chips=row["shortage_chips"],
+            shortage_rating=row["shortage_rating"],
+        )
+        for row in rows
+    }
 
 
 async def write_opened(connection: Connection, opened: Sequence[Opened]) -> None:
@@ -87,8 +116,7 @@ SELECT ledger.settle_hands($1, $2, $3,
 
 async def write_settled(connection: Connection, settled: Sequence[Settled], news: Sequence[bytes]) -> None:
     """Everything that settlements change, in one call."""
-    ends = [_end(each) for each in settled]
-    legs = [leg for each in settled for leg in each.legs]
+    ends = [_end(each.hand) for each in settled]
     await connection.execute(
         _SETTLE,
         [each.hand.hand_id for each in settled],
@@ -102,6 +130,13 @@ async def write_settled(connection: Connection, settled: Sequence[Settled], news
         _array(rating for end in ends for rating in end.rating_before),
         _array(rating for end in ends for rating in end.rating),
         _array(number for number, each in enumerate(settled, 1) for _ in each.legs),
+        *_legs([leg for each in settled for leg in each.legs]),
+    )
+
+
+def _legs(legs: Sequence[Leg]) -> tuple[str, ...]:
+    """The columns of legs: account, unit, kind, amount, rake, balance before."""
+    return (
         _array(leg.account for leg in legs),
         _array(leg.unit for leg in legs),
         _array(leg.kind for leg in legs),
@@ -111,16 +146,42 @@ async def write_settled(connection: Connection, settled: Sequence[Settled], news
     )
 
 
-async def write_voided(connection: Connection, voided: Sequence[Settled], reasons: Sequence[str]) -> None:
+async def write_voided(connection: Connection, voided: Sequence[Voided]) -> None:
     """Closes hands without moving a chip."""
-    ends = [_end(each) for each in voided]
+    ends = [_end(each.hand) for each in voided]
     await connection.execute(
         "SELECT ledger.void_hands($1, $2, $3::text::bigint[], $4::text::bigint[], $5::text::bigint[])",
         [each.hand.hand_id for each in voided],
-        reasons,
+        [each.reason for each in voided],
         _array(account for each in voided for account in each.accounts),
         _array(chips for end in ends for chips in end.balance_before),
         _array(rating for end in ends for rating in end.rating_before),
+    )
+
+
+_REVERSE: Final = """
+SELECT ledger.reverse_hand($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+  $12::text::bigint[], $13::text::ledger.unit[], $14::text::ledger.transfer_kind[], $15::text::bigint[],
+  $16::text::bigint[], $17::text::bigint[])
+"""
+
+
+async def write_reversed(connection: Connection, reversal: Reversed, news: bytes) -> None:
+    """A reversal, with its transfers."""
+    await connection.execute(
+        _REVERSE,
+        reversal.hand_id,
+        reversal_key(reversal.hand_id),
+        reversal.operator,
+        reversal.reason,
+        reversal.chips,
+        reversal.rating,
+        reversal.chips_after,
+        reversal.rating_after,
+        reversal.shortage_chips,
+        reversal.shortage_rating,
+        news,
+        *_legs(reversal.legs),
     )
 
 
@@ -149,56 +210,6 @@ def _array(values: Iterable[int | str]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
-def _end(settled: Settled) -> End:
-    assert settled.hand.end is not None
-    return settled.hand.end
-
-
-# ---- reads ----------------------------------------------------------------------------------------------------------
-
-
-async def hand_players(pool: asyncpg.Pool, hand_id: str) -> tuple[str, ...]:
-    """Who sits in a hand that was opened; nobody when it was not. It never changes."""
-    rows = await pool.fetch("SELECT player_ids FROM ledger.read_hands($1)", [hand_id])
-    return tuple(rows[0]["player_ids"]) if rows else ()
-
-
-async def balances(pool: asyncpg.Pool, player_ids: Sequence[str]) -> dict[str, tuple[int, int, str]]:
-    """Chips, rating and open hand ("" when none) of the players that have accounts."""
-    rows = await pool.fetch("SELECT * FROM ledger.balances($1)", player_ids)
-    return {row["player_id"]: (row["chips"], row["rating"], row["hand_id"] or "") for row in rows}
-
-
-async def statement(pool: asyncpg.Pool, player_id: str, unit: str, below: int, limit: int) -> list[Any]:
-    """The newest transfers of a player's account whose seq is below `below`."""
-    return list(await pool.fetch("SELECT * FROM ledger.statement($1, $2, $3, $4)", player_id, unit, below, limit))
-
-
-async def leaders(pool: asyncpg.Pool, unit: str, limit: int) -> list[tuple[str, int, int]]:
-    """(player, chips, rating), the greatest first."""
-    rows = await pool.fetch("SELECT * FROM ledger.leaders($1, $2)", unit, limit)
-    return [(row["player_id"], row["chips"], row["rating"]) for row in rows]
-
-
-def _settled(row: Any) -> Hand:
-    return _hand({**row, "voided": False}, "", 0)
-
-
-async def settled_hand(pool: asyncpg.Pool, hand_id: str) -> Hand | None:
-    """A settled hand and its record; None when it is not known, open or void."""
-    row = await pool.fetchrow("SELECT * FROM ledger.settled_hand($1)", hand_id)
-    return _settled(row) if row else None
-
-
-async def settled_hands(pool: asyncpg.Pool, since_ms: int, limit: int) -> list[Hand]:
-    """Settled hands and their records, newest first."""
-    since = datetime.fromtimestamp(since_ms / 1000, UTC)
-    rows = await pool.fetch("SELECT * FROM ledger.settled_hands($1, $2)", since, limit)
-    return [_settled(row) for row in rows]
-
-
-async def totals(pool: asyncpg.Pool) -> dict[str, int]:
-    """Counts and sums over the whole ledger, in one snapshot."""
-    row = await pool.fetchrow("SELECT * FROM ledger.totals()")
-    assert row is not None
-    return dict(row)
+def _end(hand: Hand) -> End:
+    assert hand.end is not None
+    return hand.end

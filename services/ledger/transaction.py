@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from datetime import date
 
 import asyncpg
 
 from doudizhu.refusal import Refusal
-from services.ledger import grants, ledger, store, wire
-from services.ledger.grants import Given, Grant
-from services.ledger.ledger import Hand, Opened, OpenHand, Player, Settled, SettleHand, VoidHand
+from services.ledger import grants, ledger, reversals, store, wire
+from services.ledger.grants import ClaimRelief, Given, Grant
+from services.ledger.ledger import Hand, Opened, OpenHand, Player, Settled, SettleHand, Voided, VoidHand
+from services.ledger.reversals import Reverse, Reversed
 
-Request = OpenHand | SettleHand | VoidHand | Grant
-Reply = Opened | Settled | Given
-R = TypeVar("R", Opened, Settled, Given)
+HandRequest = OpenHand | SettleHand | VoidHand | Reverse
+GrantRequest = Grant | ClaimRelief
+Request = HandRequest | GrantRequest
+Reply = Opened | Settled | Voided | Given | Reversed
+
+
+def players_of(request: Request) -> tuple[str, ...]:
+    """Whose accounts a request may move."""
+    return (request.player_id,) if isinstance(request, GrantRequest) else request.player_ids
 
 
 def claims(request: Request) -> tuple[str, ...]:
-    """What a request touches: two that share a claim are never in one transaction. The key comes first."""
-    if isinstance(request, Grant):
-        return f"grant {request.key}", request.player_id
-    return f"hand {request.hand_id}", *request.player_ids
+    """What a request touches: its key and its players. Two that share a claim are never in one transaction."""
+    key = f"grant {request.key}" if isinstance(request, GrantRequest) else f"hand {request.hand_id}"
+    return key, *players_of(request)
 
 
 @dataclass(slots=True)
@@ -31,18 +37,10 @@ class _Stored:
 
     players: dict[str, Player]
     at_ms: int
-    hands: dict[str, Hand]
-    given: dict[str, Given]
-
-
-@dataclass(slots=True)
-class _Writes:
-    """What is decided and not stored yet."""
-
-    opened: list[Opened] = field(default_factory=list)
-    settled: list[tuple[SettleHand, Settled]] = field(default_factory=list)
-    voided: list[tuple[VoidHand, Settled]] = field(default_factory=list)
-    given: list[Given] = field(default_factory=list)
+    hands: dict[str, Hand] = field(default_factory=dict)
+    given: dict[str, Given] = field(default_factory=dict)
+    claimed: dict[tuple[str, date], int] = field(default_factory=dict)
+    reversed: dict[str, Reversed] = field(default_factory=dict)
 
 
 async def transact(connection: asyncpg.Connection, requests: Sequence[Request]) -> list[Reply | Refusal]:
@@ -51,7 +49,7 @@ async def transact(connection: asyncpg.Connection, requests: Sequence[Request]) 
     Raises what asyncpg raises; then what became of it is known only to who looks: run it again, on another
     connection.
     """
-    player_ids = list({claim for request in requests for claim in claims(request)[1:]})
+    player_ids = list({player_id for request in requests for player_id in players_of(request)})
     while True:
         await connection.execute("BEGIN")
         players, at_ms = await store.lock_players(connection, player_ids)
@@ -61,79 +59,72 @@ async def transact(connection: asyncpg.Connection, requests: Sequence[Request]) 
         await connection.execute("ROLLBACK")
         await store.add_players(connection, missing)
     stored = await _read(connection, requests, players, at_ms)
-    writes = _Writes()
-    replies = [_decide(request, stored, writes) for request in requests]
-    await _write(connection, writes)
+    replies = [_answer(request, stored) for request in requests]
+    await _write(connection, [reply for reply in replies if not isinstance(reply, Refusal) and not reply.replayed])
     await connection.execute("COMMIT")
     return replies
 
 
 def _missing(requests: Sequence[Request], players: dict[str, Player]) -> list[str]:
-    """Who is new and needs accounts; settling and voiding never make any."""
+    """Who is new and needs accounts; other requests than these speak of players that have them."""
     return [
-        claim
+        player_id
         for request in requests
-        if isinstance(request, OpenHand | Grant)
-        for claim in claims(request)[1:]
-        if claim not in players
+        if isinstance(request, OpenHand | GrantRequest)
+        for player_id in players_of(request)
+        if player_id not in players
     ]
 
 
 async def _read(
     connection: asyncpg.Connection, requests: Sequence[Request], players: dict[str, Player], at_ms: int
 ) -> _Stored:
-    hand_ids = [request.hand_id for request in requests if not isinstance(request, Grant)]
-    keys = [request.key for request in requests if isinstance(request, Grant)]
-    hands = await store.read_hands(connection, hand_ids) if hand_ids else {}
-    given = await store.read_granted(connection, keys) if keys else {}
-    return _Stored(players, at_ms, hands, given)
+    stored = _Stored(players, at_ms)
+    if hand_ids := [request.hand_id for request in requests if isinstance(request, HandRequest)]:
+        stored.hands = await store.read_hands(connection, hand_ids)
+    if keys := [request.key for request in requests if isinstance(request, GrantRequest)]:
+        stored.given = await store.read_given(connection, keys)
+    if claimants := [(request.player_id, request.day) for request in requests if isinstance(request, ClaimRelief)]:
+        stored.claimed = await store.read_claimed(connection, claimants)
+    if hand_ids := [request.hand_id for request in requests if isinstance(request, Reverse)]:
+        stored.reversed = await store.read_reversed(connection, hand_ids)
+    return stored
 
 
-def _decide(request: Request, stored: _Stored, writes: _Writes) -> Reply | Refusal:
+def _answer(request: Request, stored: _Stored) -> Reply | Refusal:
     try:
-        match request:
-            case SettleHand():
-                hand = stored.hands.get(request.hand_id)
-                return _keep(
-                    ledger.settle_hand(request, hand, stored.players, stored.at_ms),
-                    lambda settled: writes.settled.append((request, settled)),
-                )
-            case OpenHand():
-                hand = stored.hands.get(request.hand_id)
-                return _keep(ledger.open_hand(request, hand, stored.players), writes.opened.append)
-            case VoidHand():
-                hand = stored.hands.get(request.hand_id)
-                return _keep(
-                    ledger.void_hand(request, hand, stored.players, stored.at_ms),
-                    lambda voided: writes.voided.append((request, voided)),
-                )
-            case Grant():
-                known = stored.given.get(request.key)
-                return _keep(grants.grant(request, known, stored.players[request.player_id]), writes.given.append)
+        return _decide(request, stored)
     except Refusal as refusal:
         return refusal
 
 
-def _keep(reply: R, write: Callable[[R], None]) -> R:
-    if not reply.replayed:
-        write(reply)
-    return reply
+def _decide(request: Request, stored: _Stored) -> Reply:
+    players = stored.players
+    match request:
+        case SettleHand(hand_id=hand_id):
+            return ledger.settle_hand(request, stored.hands.get(hand_id), players, stored.at_ms)
+        case OpenHand(hand_id=hand_id):
+            return ledger.open_hand(request, stored.hands.get(hand_id), players)
+        case VoidHand(hand_id=hand_id):
+            return ledger.void_hand(request, stored.hands.get(hand_id), players, stored.at_ms)
+        case Reverse(hand_id=hand_id):
+            return reversals.reverse(request, stored.hands.get(hand_id), stored.reversed.get(hand_id), players)
+        case Grant(key=key, player_id=player_id):
+            return grants.grant(request, stored.given.get(key), players[player_id])
+        case ClaimRelief(key=key, player_id=player_id, day=day):
+            claimed = stored.claimed.get((player_id, day), 0)
+            return grants.claim_relief(request, stored.given.get(key), players[player_id], claimed)
 
 
-async def _write(connection: asyncpg.Connection, writes: _Writes) -> None:
-    if writes.opened:
-        await store.write_opened(connection, writes.opened)
-    if writes.settled:
-        await store.write_settled(
-            connection,
-            [settled for _, settled in writes.settled],
-            [wire.hand_settled(request, settled.hand) for request, settled in writes.settled],
-        )
-    if writes.voided:
-        await store.write_voided(
-            connection,
-            [voided for _, voided in writes.voided],
-            [request.reason for request, _ in writes.voided],
-        )
-    if writes.given:
-        await store.write_given(connection, writes.given, [wire.account_changed(given) for given in writes.given])
+async def _write(connection: asyncpg.Connection, replies: Sequence[Reply]) -> None:
+    """Stores what was decided, one call for each kind of it."""
+    if opened := [reply for reply in replies if isinstance(reply, Opened)]:
+        await store.write_opened(connection, opened)
+    if settled := [reply for reply in replies if isinstance(reply, Settled)]:
+        await store.write_settled(connection, settled, [wire.hand_settled(each) for each in settled])
+    if voided := [reply for reply in replies if isinstance(reply, Voided)]:
+        await store.write_voided(connection, voided)
+    if given := [reply for reply in replies if isinstance(reply, Given)]:
+        await store.write_given(connection, given, [wire.grant_changed(each) for each in given])
+    for reversal in (reply for reply in replies if isinstance(reply, Reversed)):
+        await store.write_reversed(connection, reversal, wire.reversal_changed(reversal))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,7 +14,9 @@ from doudizhu.rulebook import BOOKS, RuleBook, load, override
 from doudizhu.settle import Outcome
 from doudizhu.titles import title
 from services.ledger.grants import Given
-from services.ledger.ledger import Hand, Reason, SettleHand, check_outcome
+from services.ledger.ledger import Hand, Reason, Settled, SettleHand, check_outcome
+from services.ledger.reversals import Reversed, reversal_key
+from services.ledger.store import to_ms
 
 _SIDES: Final = {hand_pb2.SIDE_LANDLORD: Side.LANDLORD, hand_pb2.SIDE_FARMERS: Side.FARMERS}
 _SIDES_TO: Final = {side: number for number, side in _SIDES.items()} | {None: hand_pb2.SIDE_UNSPECIFIED}
@@ -95,7 +96,7 @@ def settlement(hand: Hand) -> ledger_pb2.Settlement:
 
 def balance(player_id: str, chips: int, rating: int) -> ledger_pb2.Balance:
     """A balance with its title."""
-    return ledger_pb2.Balance(player_id=player_id, chips=chips, rating=rating, title=title(rating).zh)
+    return ledger_pb2.Balance(player_id=player_id, chips=chips, rating=rating, title=title(rating).id)
 
 
 def result(replayed: bool) -> ledger_pb2.Result.ValueType:
@@ -113,8 +114,8 @@ def transfer(row: Any) -> ledger_pb2.Transfer:
         amount=row["amount"],
         rake_chips=row["rake"],
         balance_after=row["balance_after"],
-        hand_id=row["key"].removeprefix("reverse:") if of_a_hand else "",
-        at_ms=int(row["at"].timestamp() * 1000),
+        hand_id=row["key"].removeprefix(reversal_key("")) if of_a_hand else "",
+        at_ms=to_ms(row["at"]),
     )
 
 
@@ -125,17 +126,28 @@ def settled_hand(hand: Hand) -> ledger_pb2.GetHandResponse:
     return ledger_pb2.GetHandResponse(record=record, settlement=settlement(hand))
 
 
+def open_hand(row: Any) -> ledger_pb2.OpenHand:
+    """A row of the open hands."""
+    return ledger_pb2.OpenHand(
+        hand_id=row["hand_id"],
+        table_id=row["table_id"],
+        player_ids=row["player_ids"],
+        carried_chips=row["carried"],
+        opened_at_ms=to_ms(row["opened_at"]),
+    )
+
+
 # ---- news -----------------------------------------------------------------------------------------------------------
 
 
-def hand_settled(request: SettleHand, hand: Hand) -> bytes:
+def hand_settled(settled: Settled) -> bytes:
     """The payload of ddz.hand.settled."""
-    outcome = request.outcome
+    request, outcome = settled.request, settled.request.outcome
     message = news_pb2.HandSettled(
         room_id=request.room_id,
-        table_id=hand.table_id,
+        table_id=settled.hand.table_id,
         book=request.book.id,
-        settlement=settlement(hand),
+        settlement=settlement(settled.hand),
         outcome=hand_pb2.Outcome(
             winner=_SIDES_TO[outcome.winner],
             landlord=outcome.landlord,
@@ -146,12 +158,23 @@ def hand_settled(request: SettleHand, hand: Hand) -> bytes:
     return message.SerializeToString()
 
 
-def account_changed(given: Given) -> bytes:
+def grant_changed(given: Given) -> bytes:
     """The payload of ddz.account.changed after a grant."""
-    return accounts_changed(given.key, [(given.player_id, given.chips_after, given.rating_after)])
+    after = balance(given.player_id, given.chips_after, given.rating_after)
+    return news_pb2.AccountChanged(key=given.key, balances=[after]).SerializeToString()
 
 
-def accounts_changed(key: str, after: Iterable[tuple[str, int, int]]) -> bytes:
-    """The payload of ddz.account.changed: (player, chips, rating) after the write of that key."""
-    message = news_pb2.AccountChanged(key=key, balances=[balance(*each) for each in after])
+def reversal_changed(reversal: Reversed) -> bytes:
+    """The payload of ddz.account.changed after a reversal."""
+    message = news_pb2.AccountChanged(key=reversal_key(reversal.hand_id), balances=balances_after(reversal))
     return message.SerializeToString()
+
+
+def balances_after(reversal: Reversed) -> list[ledger_pb2.Balance]:
+    """Balances after a reversal, by seat."""
+    return [
+        balance(player_id, chips, rating)
+        for player_id, chips, rating in zip(
+            reversal.player_ids, reversal.chips_after, reversal.rating_after, strict=True
+        )
+    ]

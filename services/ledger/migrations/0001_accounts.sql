@@ -126,7 +126,8 @@ CREATE TABLE ledger.outbox (
   outbox_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   subject text NOT NULL,
   key text NOT NULL, -- the message id
-  payload bytea NOT NULL
+  payload bytea NOT NULL,
+  at timestamptz NOT NULL DEFAULT now()
 );
 
 -- Guards --------------------------------------------------------------------------------------------------------------

@@ -42,10 +42,30 @@ BEGIN
   WHERE h.hand_id = ANY (p_hand_ids);
 END $$;
 
-CREATE FUNCTION ledger.read_granted(p_keys text[])
-  RETURNS TABLE (key text, player_id text, kind text, chips bigint, chips_after bigint, rating_after bigint)
+CREATE FUNCTION ledger.read_given(p_keys text[])
+  RETURNS TABLE (key text, player_id text, kind text, chips bigint, chips_after bigint, rating_after bigint,
+                 relief_day date, relief_number int)
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
-  SELECT key, player_id, kind::text, chips, chips_after, rating_after FROM granted WHERE key = ANY (p_keys)
+  SELECT key, player_id, kind::text, chips, chips_after, rating_after, relief_day, relief_number
+  FROM granted WHERE key = ANY (p_keys)
+$$;
+
+CREATE FUNCTION ledger.read_claimed(p_player_id text[], p_day date[])
+  RETURNS TABLE (player_id text, day date, claimed int)
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+  SELECT g.player_id, g.relief_day, max(g.relief_number)
+  FROM unnest(p_player_id, p_day) AS claim (player_id, day)
+  JOIN granted g ON g.player_id = claim.player_id AND g.relief_day = claim.day
+  GROUP BY g.player_id, g.relief_day
+$$;
+
+CREATE FUNCTION ledger.read_reversed(p_hand_ids text[])
+  RETURNS TABLE (hand_id text, player_ids text[], operator text, reason text, chips bigint[], rating bigint[],
+                 chips_after bigint[], rating_after bigint[], shortage_chips bigint, shortage_rating bigint)
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+  SELECT r.hand_id, h.player_ids, r.operator, r.reason, r.chips, r.rating, r.chips_after, r.rating_after,
+         r.shortage_chips, r.shortage_rating
+  FROM reversal r JOIN hand h ON h.hand_id = r.hand_id WHERE r.hand_id = ANY (p_hand_ids)
 $$;
 
 -- Writes ---------------------------------------------------------------------------------------------------------------
@@ -158,6 +178,22 @@ BEGIN
   PERFORM tell('ddz.account.changed', p_key, p_news);
 END $$;
 
+CREATE FUNCTION ledger.reverse_hand(
+    p_hand_id text, p_key text, p_operator text, p_reason text, p_chips bigint[], p_rating bigint[],
+    p_chips_after bigint[], p_rating_after bigint[], p_shortage_chips bigint, p_shortage_rating bigint, p_news bytea,
+    p_leg_account bigint[], p_leg_unit ledger.unit[], p_leg_kind ledger.transfer_kind[], p_leg_amount bigint[],
+    p_leg_rake bigint[], p_leg_before bigint[]) RETURNS void
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
+BEGIN
+  INSERT INTO reversal (hand_id, operator, reason, chips, rating, chips_after, rating_after, shortage_chips,
+                        shortage_rating, at)
+  VALUES (p_hand_id, p_operator, p_reason, p_chips, p_rating, p_chips_after, p_rating_after, p_shortage_chips,
+          p_shortage_rating, now());
+  PERFORM post(array_fill(p_key, ARRAY[cardinality(p_leg_account)]), p_leg_account, p_leg_unit, p_leg_kind,
+               p_leg_amount, p_leg_rake, p_leg_before);
+  PERFORM tell('ddz.account.changed', ARRAY[p_key], ARRAY[p_news]);
+END $$;
+
 -- News -----------------------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION ledger.oldest_news(p_limit int)
@@ -228,25 +264,21 @@ CREATE FUNCTION ledger.settled_hands(p_since timestamptz, p_limit int)
   ORDER BY s.at DESC, s.hand_id LIMIT p_limit
 $$;
 
-CREATE FUNCTION ledger.totals()
-  RETURNS TABLE (hands_settled bigint, hands_voided bigint, hands_open bigint, chips_sum bigint, rating_sum bigint,
-                 negative_balances bigint, outbox_pending bigint)
+CREATE FUNCTION ledger.open_hands_older(p_age interval, p_limit int)
+  RETURNS TABLE (hand_id text, table_id text, player_ids text[], carried bigint[], opened_at timestamptz)
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
-  SELECT
-    (SELECT count(*) FROM settlement WHERE NOT voided), (SELECT count(*) FROM settlement WHERE voided),
-    (SELECT count(DISTINCT hand_id) FROM open_seat),
-    (SELECT coalesce(sum(balance), 0) FROM account WHERE unit = 'chips')::bigint
-      + (SELECT coalesce(sum(amount), 0) FROM transfer WHERE account_id <= 100 AND unit = 'chips')::bigint,
-    (SELECT coalesce(sum(balance), 0) FROM account WHERE unit = 'rating')::bigint
-      + (SELECT coalesce(sum(amount), 0) FROM transfer WHERE account_id <= 100 AND unit = 'rating')::bigint,
-    (SELECT count(*) FROM account WHERE balance < 0), (SELECT count(*) FROM outbox)
+  SELECT h.hand_id, h.table_id, h.player_ids, h.carried, h.opened_at
+  FROM (SELECT DISTINCT hand_id FROM open_seat) AS seated JOIN hand h ON h.hand_id = seated.hand_id
+  WHERE h.opened_at <= now() - p_age
+  ORDER BY h.opened_at, h.hand_id LIMIT p_limit
 $$;
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA ledger FROM PUBLIC; -- who has them by default
 GRANT EXECUTE ON FUNCTION
   ledger.applied_migrations,
-  ledger.lock_players, ledger.add_players, ledger.read_hands, ledger.read_granted,
-  ledger.open_hands, ledger.settle_hands, ledger.void_hands, ledger.grant_chips,
+  ledger.lock_players, ledger.add_players, ledger.read_hands, ledger.read_given, ledger.read_claimed, ledger.read_reversed,
+  ledger.open_hands, ledger.settle_hands, ledger.void_hands, ledger.grant_chips, ledger.reverse_hand,
   ledger.oldest_news, ledger.forget_news,
-  ledger.balances, ledger.statement, ledger.leaders, ledger.settled_hand, ledger.settled_hands, ledger.totals
+  ledger.balances, ledger.statement, ledger.leaders, ledger.settled_hand, ledger.settled_hands,
+  ledger.open_hands_older
 TO ddz_ledger;

@@ -15,9 +15,13 @@ from ddz.ledger.v1 import ledger_pb2_grpc
 from deploy.local.servers import Postgres
 from servicekit import clients, migrations, server
 from services.ledger.batcher import Limits
-from services.ledger.service import running
+from services.ledger.grants import ReliefTerms
+from services.ledger.service import Settings, running
+from services.ledger.servicer import Relief
 
 MIGRATIONS = Path(__file__).resolve().parents[3] / "services" / "ledger" / "migrations"
+RELIEF = ReliefTerms(chips=100, below_chips=50, per_day=2)
+SETTINGS = Settings(connections=2, limits=Limits(), relief=Relief(RELIEF, day_begins_utc_h=-8))
 _numbers = itertools.count(1)
 
 
@@ -58,12 +62,12 @@ async def database(postgres: Postgres) -> AsyncIterator[Database]:
 
 
 @contextlib.asynccontextmanager
-async def serve(database: Database, nats_url: str, limits: Limits | None = None) -> AsyncIterator[Ledger]:
+async def serve(database: Database, nats_url: str, settings: Settings = SETTINGS) -> AsyncIterator[Ledger]:
     config = server.ServerConfig("127.0.0.1:0", "127.0.0.1:0", "INFO", 1.0)
     async with (
         clients.postgres(database.dsn(), connections=2) as reads,
         clients.nats_bus(nats_url, name="ledger") as bus,
-        running(database.dsn(), reads, bus, limits or Limits(), 2) as service,
+        running(database.dsn(), reads, bus, settings) as service,
         server.serving(config, service) as port,
         server.channel(f"127.0.0.1:{port}") as channel,
         asyncpg.create_pool(database.dsn("postgres"), min_size=1, max_size=2) as root,
@@ -82,7 +86,12 @@ async def ledger(database: Database, nats: str) -> AsyncIterator[Ledger]:
         yield running_ledger
 
 
+def fresh_name(prefix: str) -> str:
+    """A name that nobody else uses: fresh_name("hand") -> "hand-17"."""
+    return f"{prefix}-{next(_numbers)}"
+
+
 @pytest.fixture
 def fresh() -> Callable[[str], str]:
-    """Names that nobody else uses: fresh("hand") -> "hand-17"."""
-    return lambda prefix: f"{prefix}-{next(_numbers)}"
+    """`fresh_name`."""
+    return fresh_name

@@ -30,6 +30,6 @@ async def test_settlements_and_grants_are_told(ledger: Ledger, nats: str, fresh:
         changes = await bus.jetstream().subscribe("ddz.account.changed", ordered_consumer=True)
         while True:
             change = news_pb2.AccountChanged.FromString((await changes.next_msg(timeout=10)).data)
-            if change.balances[0].player_id == players[2]:
+            if [each.player_id for each in change.balances] == players[2:]:
                 break
-        assert change.balances == [ledger_pb2.Balance(player_id=players[2], chips=1000, title="短工")]
+        assert change.balances == [ledger_pb2.Balance(player_id=players[2], chips=1000, title="casual_labourer")]

@@ -52,6 +52,7 @@ class Balance(_message.Message):
     chips: _builtins.int
     rating: _builtins.int
     title: _builtins.str
+    """the id of a title, such as casual_labourer (RULES.md section 10)"""
     def __init__(
         self,
         *,
@@ -404,6 +405,57 @@ class ListLeadersResponse(_message.Message):
 Global___ListLeadersResponse: _TypeAlias = ListLeadersResponse  # noqa: Y015
 
 @_typing.final
+class ClaimReliefRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMMAND_ID_FIELD_NUMBER: _builtins.int
+    command_id: _builtins.str
+    """Chosen by the client; a repeat gets the first answer."""
+    def __init__(
+        self,
+        *,
+        command_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command_id", b"command_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClaimReliefRequest: _TypeAlias = ClaimReliefRequest  # noqa: Y015
+
+@_typing.final
+class ClaimReliefResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULT_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    BALANCE_FIELD_NUMBER: _builtins.int
+    CLAIMS_LEFT_FIELD_NUMBER: _builtins.int
+    result: Global___Result.ValueType
+    chips: _builtins.int
+    """how many were given"""
+    claims_left: _builtins.int
+    """on this day, for who is broke again"""
+    @_builtins.property
+    def balance(self) -> Global___Balance: ...
+    def __init__(
+        self,
+        *,
+        result: Global___Result.ValueType = ...,
+        chips: _builtins.int = ...,
+        balance: Global___Balance | None = ...,
+        claims_left: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "chips", b"chips", "claims_left", b"claims_left", "result", b"result"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClaimReliefResponse: _TypeAlias = ClaimReliefResponse  # noqa: Y015
+
+@_typing.final
 class OpenHandRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -595,6 +647,74 @@ class GrantResponse(_message.Message):
 Global___GrantResponse: _TypeAlias = GrantResponse  # noqa: Y015
 
 @_typing.final
+class ReverseRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HAND_ID_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    hand_id: _builtins.str
+    """The key: a settlement is reversed once."""
+    operator: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        hand_id: _builtins.str = ...,
+        operator: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hand_id", b"hand_id", "operator", b"operator", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReverseRequest: _TypeAlias = ReverseRequest  # noqa: Y015
+
+@_typing.final
+class ReverseResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULT_FIELD_NUMBER: _builtins.int
+    BALANCES_FIELD_NUMBER: _builtins.int
+    CHIPS_FIELD_NUMBER: _builtins.int
+    RATING_FIELD_NUMBER: _builtins.int
+    SHORTAGE_CHIPS_FIELD_NUMBER: _builtins.int
+    SHORTAGE_RATING_FIELD_NUMBER: _builtins.int
+    result: Global___Result.ValueType
+    shortage_chips: _builtins.int
+    """what the system bore"""
+    shortage_rating: _builtins.int
+    @_builtins.property
+    def balances(self) -> _containers.RepeatedCompositeFieldContainer[Global___Balance]:
+        """after, by seat"""
+
+    @_builtins.property
+    def chips(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """moved back, by seat: negative from who had won"""
+
+    @_builtins.property
+    def rating(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        result: Global___Result.ValueType = ...,
+        balances: _abc.Iterable[Global___Balance] | None = ...,
+        chips: _abc.Iterable[_builtins.int] | None = ...,
+        rating: _abc.Iterable[_builtins.int] | None = ...,
+        shortage_chips: _builtins.int = ...,
+        shortage_rating: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balances", b"balances", "chips", b"chips", "rating", b"rating", "result", b"result", "shortage_chips", b"shortage_chips", "shortage_rating", b"shortage_rating"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReverseResponse: _TypeAlias = ReverseResponse  # noqa: Y015
+
+@_typing.final
 class ListHandsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -640,15 +760,106 @@ class ListHandsResponse(_message.Message):
 Global___ListHandsResponse: _TypeAlias = ListHandsResponse  # noqa: Y015
 
 @_typing.final
-class AuditRequest(_message.Message):
+class ListOpenHandsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    OLDER_THAN_MS_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    older_than_ms: _builtins.int
+    limit: _builtins.int
+    """0 = 100"""
     def __init__(
         self,
+        *,
+        older_than_ms: _builtins.int = ...,
+        limit: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "older_than_ms", b"older_than_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOpenHandsRequest: _TypeAlias = ListOpenHandsRequest  # noqa: Y015
+
+@_typing.final
+class OpenHand(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HAND_ID_FIELD_NUMBER: _builtins.int
+    TABLE_ID_FIELD_NUMBER: _builtins.int
+    PLAYER_IDS_FIELD_NUMBER: _builtins.int
+    CARRIED_CHIPS_FIELD_NUMBER: _builtins.int
+    OPENED_AT_MS_FIELD_NUMBER: _builtins.int
+    hand_id: _builtins.str
+    table_id: _builtins.str
+    opened_at_ms: _builtins.int
+    @_builtins.property
+    def player_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """by seat"""
+
+    @_builtins.property
+    def carried_chips(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        hand_id: _builtins.str = ...,
+        table_id: _builtins.str = ...,
+        player_ids: _abc.Iterable[_builtins.str] | None = ...,
+        carried_chips: _abc.Iterable[_builtins.int] | None = ...,
+        opened_at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["carried_chips", b"carried_chips", "hand_id", b"hand_id", "opened_at_ms", b"opened_at_ms", "player_ids", b"player_ids", "table_id", b"table_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OpenHand: _TypeAlias = OpenHand  # noqa: Y015
+
+@_typing.final
+class ListOpenHandsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HANDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def hands(self) -> _containers.RepeatedCompositeFieldContainer[Global___OpenHand]: ...
+    def __init__(
+        self,
+        *,
+        hands: _abc.Iterable[Global___OpenHand] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hands", b"hands"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOpenHandsResponse: _TypeAlias = ListOpenHandsResponse  # noqa: Y015
+
+@_typing.final
+class AuditRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    SKIP_RECORDS_FIELD_NUMBER: _builtins.int
+    OPEN_LIMIT_MS_FIELD_NUMBER: _builtins.int
+    since_ms: _builtins.int
+    """Settlements since then are computed again from their records; 0 = all."""
+    skip_records: _builtins.bool
+    """Leaves the records alone: the invariants only."""
+    open_limit_ms: _builtins.int
+    """An open hand older than this is a fault; 0 = none is."""
+    def __init__(
+        self,
+        *,
+        since_ms: _builtins.int = ...,
+        skip_records: _builtins.bool = ...,
+        open_limit_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["open_limit_ms", b"open_limit_ms", "since_ms", b"since_ms", "skip_records", b"skip_records"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -666,6 +877,9 @@ class AuditResponse(_message.Message):
     NEGATIVE_BALANCES_FIELD_NUMBER: _builtins.int
     OUTBOX_PENDING_FIELD_NUMBER: _builtins.int
     FAULTS_FIELD_NUMBER: _builtins.int
+    HANDS_REVERSED_FIELD_NUMBER: _builtins.int
+    TRANSFERS_FIELD_NUMBER: _builtins.int
+    RECORDS_CHECKED_FIELD_NUMBER: _builtins.int
     hands_settled: _builtins.int
     hands_voided: _builtins.int
     hands_open: _builtins.int
@@ -675,6 +889,9 @@ class AuditResponse(_message.Message):
     """over all accounts: 0"""
     negative_balances: _builtins.int
     outbox_pending: _builtins.int
+    hands_reversed: _builtins.int
+    transfers: _builtins.int
+    records_checked: _builtins.int
     @_builtins.property
     def faults(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """one sentence each; empty when all holds"""
@@ -690,10 +907,13 @@ class AuditResponse(_message.Message):
         negative_balances: _builtins.int = ...,
         outbox_pending: _builtins.int = ...,
         faults: _abc.Iterable[_builtins.str] | None = ...,
+        hands_reversed: _builtins.int = ...,
+        transfers: _builtins.int = ...,
+        records_checked: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips_sum", b"chips_sum", "faults", b"faults", "hands_open", b"hands_open", "hands_settled", b"hands_settled", "hands_voided", b"hands_voided", "negative_balances", b"negative_balances", "outbox_pending", b"outbox_pending", "rating_sum", b"rating_sum"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips_sum", b"chips_sum", "faults", b"faults", "hands_open", b"hands_open", "hands_reversed", b"hands_reversed", "hands_settled", b"hands_settled", "hands_voided", b"hands_voided", "negative_balances", b"negative_balances", "outbox_pending", b"outbox_pending", "rating_sum", b"rating_sum", "records_checked", b"records_checked", "transfers", b"transfers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -55,6 +55,11 @@ class LedgerServiceStub:
                 request_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListLeadersRequest.SerializeToString,
                 response_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListLeadersResponse.FromString,
                 _registered_method=True)
+        self.ClaimRelief = channel.unary_unary(
+                '/ddz.ledger.v1.LedgerService/ClaimRelief',
+                request_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ClaimReliefRequest.SerializeToString,
+                response_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ClaimReliefResponse.FromString,
+                _registered_method=True)
 
 
 class LedgerServiceServicer:
@@ -89,6 +94,13 @@ class LedgerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ClaimRelief(self, request, context):
+        """Chips for a player who is broke, so many times a day.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LedgerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -111,6 +123,11 @@ def add_LedgerServiceServicer_to_server(servicer, server):
                     servicer.ListLeaders,
                     request_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListLeadersRequest.FromString,
                     response_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListLeadersResponse.SerializeToString,
+            ),
+            'ClaimRelief': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClaimRelief,
+                    request_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ClaimReliefRequest.FromString,
+                    response_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ClaimReliefResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -232,6 +249,33 @@ class LedgerService:
             metadata,
             _registered_method=True)
 
+    @staticmethod
+    def ClaimRelief(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ddz.ledger.v1.LedgerService/ClaimRelief',
+            ddz_dot_ledger_dot_v1_dot_ledger__pb2.ClaimReliefRequest.SerializeToString,
+            ddz_dot_ledger_dot_v1_dot_ledger__pb2.ClaimReliefResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
 
 class LedgerInternalServiceStub:
     """Never routed from outside.
@@ -263,6 +307,11 @@ class LedgerInternalServiceStub:
                 request_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.GrantRequest.SerializeToString,
                 response_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.GrantResponse.FromString,
                 _registered_method=True)
+        self.Reverse = channel.unary_unary(
+                '/ddz.ledger.v1.LedgerInternalService/Reverse',
+                request_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ReverseRequest.SerializeToString,
+                response_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ReverseResponse.FromString,
+                _registered_method=True)
         self.ListBalances = channel.unary_unary(
                 '/ddz.ledger.v1.LedgerInternalService/ListBalances',
                 request_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListBalancesRequest.SerializeToString,
@@ -272,6 +321,11 @@ class LedgerInternalServiceStub:
                 '/ddz.ledger.v1.LedgerInternalService/ListHands',
                 request_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListHandsRequest.SerializeToString,
                 response_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListHandsResponse.FromString,
+                _registered_method=True)
+        self.ListOpenHands = channel.unary_unary(
+                '/ddz.ledger.v1.LedgerInternalService/ListOpenHands',
+                request_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListOpenHandsRequest.SerializeToString,
+                response_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListOpenHandsResponse.FromString,
                 _registered_method=True)
         self.Audit = channel.unary_unary(
                 '/ddz.ledger.v1.LedgerInternalService/Audit',
@@ -312,6 +366,13 @@ class LedgerInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Reverse(self, request, context):
+        """Takes a settlement back, once: what winners no longer have is booked as shortage.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListBalances(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -324,8 +385,15 @@ class LedgerInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListOpenHands(self, request, context):
+        """Hands that were opened a while ago and have not ended, the oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Audit(self, request, context):
-        """The invariants of the whole ledger, recomputed.
+        """The invariants of the whole ledger, and its settlements computed again from their records.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -354,6 +422,11 @@ def add_LedgerInternalServiceServicer_to_server(servicer, server):
                     request_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.GrantRequest.FromString,
                     response_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.GrantResponse.SerializeToString,
             ),
+            'Reverse': grpc.unary_unary_rpc_method_handler(
+                    servicer.Reverse,
+                    request_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ReverseRequest.FromString,
+                    response_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ReverseResponse.SerializeToString,
+            ),
             'ListBalances': grpc.unary_unary_rpc_method_handler(
                     servicer.ListBalances,
                     request_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListBalancesRequest.FromString,
@@ -363,6 +436,11 @@ def add_LedgerInternalServiceServicer_to_server(servicer, server):
                     servicer.ListHands,
                     request_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListHandsRequest.FromString,
                     response_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListHandsResponse.SerializeToString,
+            ),
+            'ListOpenHands': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListOpenHands,
+                    request_deserializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListOpenHandsRequest.FromString,
+                    response_serializer=ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListOpenHandsResponse.SerializeToString,
             ),
             'Audit': grpc.unary_unary_rpc_method_handler(
                     servicer.Audit,
@@ -490,6 +568,33 @@ class LedgerInternalService:
             _registered_method=True)
 
     @staticmethod
+    def Reverse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ddz.ledger.v1.LedgerInternalService/Reverse',
+            ddz_dot_ledger_dot_v1_dot_ledger__pb2.ReverseRequest.SerializeToString,
+            ddz_dot_ledger_dot_v1_dot_ledger__pb2.ReverseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ListBalances(request,
             target,
             options=(),
@@ -533,6 +638,33 @@ class LedgerInternalService:
             '/ddz.ledger.v1.LedgerInternalService/ListHands',
             ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListHandsRequest.SerializeToString,
             ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListHandsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListOpenHands(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ddz.ledger.v1.LedgerInternalService/ListOpenHands',
+            ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListOpenHandsRequest.SerializeToString,
+            ddz_dot_ledger_dot_v1_dot_ledger__pb2.ListOpenHandsResponse.FromString,
             options,
             channel_credentials,
             insecure,

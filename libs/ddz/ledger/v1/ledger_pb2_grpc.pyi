@@ -41,6 +41,8 @@ class LedgerServiceStub:
     """The record and proof of a settled hand."""
     ListLeaders: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ListLeadersRequest, _ledger_pb2.ListLeadersResponse]
     """The highest ratings (with titles) or chips."""
+    ClaimRelief: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ClaimReliefRequest, _ledger_pb2.ClaimReliefResponse]
+    """Chips for a player who is broke, so many times a day."""
 
 @_typing.type_check_only
 class LedgerServiceAsyncStub(LedgerServiceStub):
@@ -55,6 +57,8 @@ class LedgerServiceAsyncStub(LedgerServiceStub):
     """The record and proof of a settled hand."""
     ListLeaders: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ListLeadersRequest, _ledger_pb2.ListLeadersResponse]  # type: ignore[assignment]
     """The highest ratings (with titles) or chips."""
+    ClaimRelief: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ClaimReliefRequest, _ledger_pb2.ClaimReliefResponse]  # type: ignore[assignment]
+    """Chips for a player who is broke, so many times a day."""
 
 class LedgerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Reads. A player sees his own statement; records of settled hands are open to all."""
@@ -91,6 +95,14 @@ class LedgerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_ledger_pb2.ListLeadersResponse, _abc.Awaitable[_ledger_pb2.ListLeadersResponse]]:
         """The highest ratings (with titles) or chips."""
 
+    @_abc_1.abstractmethod
+    def ClaimRelief(
+        self,
+        request: _ledger_pb2.ClaimReliefRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ledger_pb2.ClaimReliefResponse, _abc.Awaitable[_ledger_pb2.ClaimReliefResponse]]:
+        """Chips for a player who is broke, so many times a day."""
+
 def add_LedgerServiceServicer_to_server(servicer: LedgerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class LedgerInternalServiceStub:
@@ -108,10 +120,14 @@ class LedgerInternalServiceStub:
     """Closes an open hand without moving a chip."""
     Grant: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.GrantRequest, _ledger_pb2.GrantResponse]
     """Gives chips from issuance, once per key: sign-up, an operator's gift."""
+    Reverse: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ReverseRequest, _ledger_pb2.ReverseResponse]
+    """Takes a settlement back, once: what winners no longer have is booked as shortage."""
     ListBalances: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ListBalancesRequest, _ledger_pb2.ListBalancesResponse]
     ListHands: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ListHandsRequest, _ledger_pb2.ListHandsResponse]
+    ListOpenHands: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ListOpenHandsRequest, _ledger_pb2.ListOpenHandsResponse]
+    """Hands that were opened a while ago and have not ended, the oldest first."""
     Audit: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.AuditRequest, _ledger_pb2.AuditResponse]
-    """The invariants of the whole ledger, recomputed."""
+    """The invariants of the whole ledger, and its settlements computed again from their records."""
 
 @_typing.type_check_only
 class LedgerInternalServiceAsyncStub(LedgerInternalServiceStub):
@@ -126,10 +142,14 @@ class LedgerInternalServiceAsyncStub(LedgerInternalServiceStub):
     """Closes an open hand without moving a chip."""
     Grant: _aio.UnaryUnaryMultiCallable[_ledger_pb2.GrantRequest, _ledger_pb2.GrantResponse]  # type: ignore[assignment]
     """Gives chips from issuance, once per key: sign-up, an operator's gift."""
+    Reverse: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ReverseRequest, _ledger_pb2.ReverseResponse]  # type: ignore[assignment]
+    """Takes a settlement back, once: what winners no longer have is booked as shortage."""
     ListBalances: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ListBalancesRequest, _ledger_pb2.ListBalancesResponse]  # type: ignore[assignment]
     ListHands: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ListHandsRequest, _ledger_pb2.ListHandsResponse]  # type: ignore[assignment]
+    ListOpenHands: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ListOpenHandsRequest, _ledger_pb2.ListOpenHandsResponse]  # type: ignore[assignment]
+    """Hands that were opened a while ago and have not ended, the oldest first."""
     Audit: _aio.UnaryUnaryMultiCallable[_ledger_pb2.AuditRequest, _ledger_pb2.AuditResponse]  # type: ignore[assignment]
-    """The invariants of the whole ledger, recomputed."""
+    """The invariants of the whole ledger, and its settlements computed again from their records."""
 
 class LedgerInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     """Never routed from outside."""
@@ -167,6 +187,14 @@ class LedgerInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         """Gives chips from issuance, once per key: sign-up, an operator's gift."""
 
     @_abc_1.abstractmethod
+    def Reverse(
+        self,
+        request: _ledger_pb2.ReverseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ledger_pb2.ReverseResponse, _abc.Awaitable[_ledger_pb2.ReverseResponse]]:
+        """Takes a settlement back, once: what winners no longer have is booked as shortage."""
+
+    @_abc_1.abstractmethod
     def ListBalances(
         self,
         request: _ledger_pb2.ListBalancesRequest,
@@ -181,11 +209,19 @@ class LedgerInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_ledger_pb2.ListHandsResponse, _abc.Awaitable[_ledger_pb2.ListHandsResponse]]: ...
 
     @_abc_1.abstractmethod
+    def ListOpenHands(
+        self,
+        request: _ledger_pb2.ListOpenHandsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ledger_pb2.ListOpenHandsResponse, _abc.Awaitable[_ledger_pb2.ListOpenHandsResponse]]:
+        """Hands that were opened a while ago and have not ended, the oldest first."""
+
+    @_abc_1.abstractmethod
     def Audit(
         self,
         request: _ledger_pb2.AuditRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ledger_pb2.AuditResponse, _abc.Awaitable[_ledger_pb2.AuditResponse]]:
-        """The invariants of the whole ledger, recomputed."""
+        """The invariants of the whole ledger, and its settlements computed again from their records."""
 
 def add_LedgerInternalServiceServicer_to_server(servicer: LedgerInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

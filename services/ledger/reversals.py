@@ -1,0 +1,120 @@
+"""A settlement taken back by an operator: everybody gets back what he lost, and gives back what he won and still has.
+
+What a winner no longer has is booked as shortage: the system bears it. No balance goes below 0. Pure, like ledger.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from doudizhu.refusal import Refusal
+from doudizhu.settle import Three
+from services.ledger.ledger import (
+    FLEE,
+    RAKE,
+    RATING_ISSUANCE,
+    RATING_SHORTAGE,
+    SHORTAGE,
+    Hand,
+    Leg,
+    Player,
+    Reason,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reverse:
+    """Takes a settlement back; key: the hand. `player_ids` as the hand was opened."""
+
+    hand_id: str
+    player_ids: tuple[str, ...]
+    operator: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reversed:
+    """A reversal as it is stored, by seat. `chips` and `rating` are what moves now; the others, balances after it."""
+
+    hand_id: str
+    player_ids: tuple[str, ...]
+    operator: str
+    reason: str
+    chips: Three
+    rating: Three
+    chips_after: Three
+    rating_after: Three
+    shortage_chips: int
+    shortage_rating: int
+    legs: tuple[Leg, ...] = ()
+    replayed: bool = False
+
+
+def reversal_key(hand_id: str) -> str:
+    """The key of a reversal's transfers; a hand's own key is its id, which has no colon."""
+    return f"reverse:{hand_id}"
+
+
+def reverse(request: Reverse, hand: Hand | None, known: Reversed | None, players: dict[str, Player]) -> Reversed:
+    """Raises Refusal NOT_FOUND (no settlement), HAND_OVER (voided) or KEY_CONFLICT (another operator or reason)."""
+    if hand is None or hand.end is None:
+        raise Refusal(Reason.NOT_FOUND, f"No settled hand {request.hand_id}.", field="hand_id")
+    if hand.end.voided:
+        raise Refusal(Reason.HAND_OVER, f"{hand.hand_id} was voided: nothing was settled.", field="hand_id")
+    if known is not None:
+        if (known.operator, known.reason) != (request.operator, request.reason):
+            raise Refusal(
+                Reason.KEY_CONFLICT,
+                f"{hand.hand_id} was reversed by {known.operator}: {known.reason}",
+                field="hand_id",
+                key=hand.hand_id,
+            )
+        return replace(known, replayed=True)
+    end = hand.end
+    seats = [players[player_id] for player_id in hand.player_ids]
+    chips = _back(end.chips, [player.chips for player in seats])
+    rating = _back(end.rating, [player.rating for player in seats])
+    shortage_chips = sum(end.chips) + sum(chips)
+    shortage_rating = sum(end.rating) + sum(rating)
+    legs = [
+        Leg(account, unit, "reverse", moved, 0, before)
+        for player, chips_moved, rating_moved in zip(seats, chips, rating, strict=True)
+        for account, unit, moved, before in (
+            (player.chips_account, "chips", chips_moved, player.chips),
+            (player.rating_account, "rating", rating_moved, player.rating),
+        )
+        if moved
+    ]
+    system = (
+        (RAKE, "chips", -sum(end.rake)),
+        (FLEE, "chips", -end.flee_chips),
+        (SHORTAGE, "chips", -shortage_chips),
+        (RATING_ISSUANCE, "rating", sum(end.rating)),
+        (RATING_SHORTAGE, "rating", -shortage_rating),
+    )
+    legs += [Leg(account, unit, "reverse", amount, 0, None) for account, unit, amount in system if amount]
+    return Reversed(
+        hand_id=hand.hand_id,
+        player_ids=hand.player_ids,
+        operator=request.operator,
+        reason=request.reason,
+        chips=chips,
+        rating=rating,
+        chips_after=_sum([player.chips for player in seats], chips),
+        rating_after=_sum([player.rating for player in seats], rating),
+        shortage_chips=shortage_chips,
+        shortage_rating=shortage_rating,
+        legs=tuple(legs),
+    )
+
+
+def _back(changes: Three, balances: Sequence[int]) -> Three:
+    """What moves back: all of a loss, and of a win what is still there."""
+    one, two, three = (-min(change, balance) for change, balance in zip(changes, balances, strict=True))
+    return one, two, three
+
+
+def _sum(balances: Sequence[int], moved: Three) -> Three:
+    one, two, three = (balance + change for balance, change in zip(balances, moved, strict=True))
+    return one, two, three
