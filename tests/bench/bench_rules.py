@@ -17,18 +17,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from doudizhu import decide, evolve, start
 from doudizhu.cards import DECK, rank_of
 from doudizhu.combos import Combo, all_readings, readings
 from doudizhu.moves import cards_of, moves
 from doudizhu.packed import RANK_BITS, pack_cards
 from doudizhu.rulebook import ROB
 from tests.bench.turns import turn
+from tests.rules.build import playout
 
 ROOT: Final = Path(__file__).parents[2]
 ENVIRONMENT: Final = ROOT / ".run" / "douzero-venv"
 DOUZERO: Final = "douzero==1.1.0"
 SEED: Final = 20
 HANDS: Final = 800
+WHOLE_HANDS: Final = 50
 ROUNDS: Final = 9
 PARTS: Final = ("classify", "lead17", "lead20", "follow17")
 
@@ -160,13 +163,29 @@ def measure(work: Work, douzero: DouZero) -> dict[str, float]:
     return result
 
 
+def decide_evolve_us() -> float:
+    """CPU microseconds of a whole `decide` and the `evolve` of its events, the mean over random whole hands."""
+    rng = random.Random(SEED)
+    actions = [[action for _, action, _ in playout(ROB, rng)] for _ in range(WHOLE_HANDS)]
+
+    def replay_all() -> None:
+        for of_hand in actions:
+            hand = start(ROB)
+            for action in of_hand:
+                for event in decide(hand, action):
+                    hand = evolve(hand, event)
+
+    spent = statistics.median(turn(replay_all) for _ in range(ROUNDS))
+    return round(spent * 1e6 / sum(map(len, actions)), 2)
+
+
 def main() -> None:
     work = make_work()
     douzero = DouZero(work)
     try:
         check_same_moves(work, douzero)
         print(f"the same moves on {3 * HANDS} hands; {ROUNDS} rounds in turns, CPU time", file=sys.stderr)
-        result = measure(work, douzero)
+        result = {**measure(work, douzero), "decide_evolve_us": decide_evolve_us()}
     finally:
         douzero.close()
     print(json.dumps(result))
