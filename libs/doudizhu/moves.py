@@ -40,12 +40,9 @@ def lead_moves(table: Table, hand: Packed) -> list[Packed]:
         found.append(ROCKET)
     found += table.straights(ones + (twos & table.second_ace)).moves
     found += table.pair_straights(twos).moves
-    if threes:
-        found += [
-            three + kicker
-            for trio, three in zip(bits(threes), trios(threes), strict=True)
-            for kicker in bits(ones ^ trio) + pairs(twos ^ trio)
-        ]
+    for trio in bits(threes):
+        three = 3 * trio
+        found += [three + kicker for kicker in bits(ones ^ trio) + pairs(twos ^ trio)]
     for four in quads(fours):
         for with_kickers in table.four_kickers.values():
             found += with_kickers(table.rules, four, hand - four)
