@@ -1,4 +1,7 @@
-"""Puts values into envoy.yaml: `$name` alone becomes the value, whatever its type; within a text, the value's text."""
+"""Puts values into envoy.yaml: `$name` alone becomes the value, whatever its type; within a text, the value's text.
+
+A list's item that is `...$name` stands for all items of the value.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any, Final
 import yaml
 
 _NAME: Final = re.compile(r"\$([a-z_]+)")
+_SPREAD: Final = re.compile(r"\.\.\.\$([a-z_]+)")
 
 
 def endpoints(addresses: list[tuple[str, int]]) -> list[dict[str, Any]]:
@@ -30,8 +34,13 @@ def _fill(node: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(node, dict):
         return {key: _fill(value, values) for key, value in node.items()}
     if isinstance(node, list):
-        return [_fill(value, values) for value in node]
+        return [filled for item in node for filled in _fill_item(item, values)]
     if isinstance(node, str):
         whole = _NAME.fullmatch(node)
         return values[whole[1]] if whole else _NAME.sub(lambda match: str(values[match[1]]), node)
     return node
+
+
+def _fill_item(item: Any, values: Mapping[str, Any]) -> list[Any]:
+    spread = _SPREAD.fullmatch(item) if isinstance(item, str) else None
+    return list(values[spread[1]]) if spread else [_fill(item, values)]
