@@ -17,7 +17,7 @@ from typing import Any, Final
 from deploy.local import ports, stack
 from deploy.local.folders import ROOT
 from deploy.local.leash import Leash
-from deploy.local.process import StackError
+from deploy.local.process import StackError, state
 
 _STOP_WITHIN_S: Final = 60.0
 
@@ -112,18 +112,12 @@ def status(folder: Path) -> None:
         raise StackError("No stack runs: `make up` starts one.")
     ended = []
     for name, pid in _state(folder)["processes"].items():
-        alive = _alive(pid)
+        alive = state(pid)[:1] not in ("", "Z")
         ended += [] if alive else [name]
         print(f"{name:16} {'runs' if alive else 'ENDED'}  pid {pid}")
     _print_addresses(folder)
     if ended:
         raise StackError(f"Not all of the stack runs: {', '.join(ended)} ended; the logs are in {folder}.")
-
-
-def _alive(pid: int) -> bool:
-    """Whether the process runs; one that ended and waits for its parent does not."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return bool(state.strip()) and not state.startswith("Z")
 
 
 @contextlib.contextmanager

@@ -62,6 +62,12 @@ class Process:
             self.popen.wait()
 
 
+def state(pid: int) -> str:
+    """What ps says of a process: empty when there is none, Z first when it is dead and its parent has not looked."""
+    ps = ["ps", "-o", "stat=", "-p", str(pid)]
+    return subprocess.run(ps, capture_output=True, text=True, check=False).stdout.strip()
+
+
 def exchange(port: int, send: bytes, expect: bytes) -> bool:
     """Whether the server on loopback answers `send` with something that begins with `expect`."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:

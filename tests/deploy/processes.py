@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from deploy.local.process import state
+
 
 def running(pid: int) -> bool:
     """Whether the process is there and not dead already."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return bool(state.strip()) and not state.startswith("Z")
+    return state(pid)[:1] not in ("", "Z")
 
 
 def naming(folder: Path) -> list[str]:

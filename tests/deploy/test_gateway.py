@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hmac
 import http.client
@@ -367,6 +368,20 @@ def nodes_by_table(stack: Stack, tables: list[str]) -> dict[str, set[str]]:
             return {table: set(nodes) for table, nodes in found.items()}
         assert time.monotonic() < deadline, found
         time.sleep(0.05)
+
+
+def test_rest_streams_one_json_object_a_line_from_a_snapshot_on(stack: Stack) -> None:
+    token = log_in(stack, "rest-stream").access_token
+    body = {"requestId": "rest-stream-1"}
+    status, opened, _ = rest(stack.address, "POST", "/v1/rooms/happy-beginner/tables", token=token, body=body)
+    assert status == 200, opened
+    with contextlib.closing(http.client.HTTPConnection(stack.address, timeout=10)) as connection:
+        headers = {"authorization": f"Bearer {token}"}
+        connection.request("GET", f"/v1/tables/{opened['tableId']}/events", headers=headers)
+        with connection.getresponse() as answer:
+            assert answer.status == 200
+            first = json.loads(answer.readline())
+    assert first["snapshot"]["tableId"] == opened["tableId"]
 
 
 def test_the_access_log_holds_no_token(stack: Stack, session: lobby_pb2.Session) -> None:

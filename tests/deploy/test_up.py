@@ -72,7 +72,7 @@ def test_up_again_status_and_down(folder: Path) -> None:
     assert (after.returncode, after.stderr) == (1, "No stack runs: `make up` starts one.\n")
 
 
-def test_status_names_what_has_ended_and_nothing_outlives_the_keeper(folder: Path) -> None:
+def test_status_names_what_has_ended_and_nothing_outlives_the_keeper_but_the_data(folder: Path) -> None:
     assert local("up", f"--folder={folder}", f"--port={port_row()}").returncode == 0
     started = json.loads((folder / "stack.json").read_text())["processes"]
     os.kill(started["lobby-1"], signal.SIGKILL)
@@ -83,6 +83,9 @@ def test_status_names_what_has_ended_and_nothing_outlives_the_keeper(folder: Pat
     assert eventually(lambda: not any(running(pid) for pid in started.values()))
     assert eventually(lambda: naming(folder) == [])
     assert "No stack runs." in local("down", f"--folder={folder}").stdout
+    again = local("up", f"--folder={folder}", f"--port={port_row()}")
+    assert again.returncode == 0, again.stderr
+    assert local("down", f"--folder={folder}").returncode == 0
 
 
 def test_a_taken_port_is_one_sentence_and_nothing_runs(folder: Path) -> None:
