@@ -18,7 +18,10 @@ export function render(parent, ...children) {
     const old = known.get(node.name);
     known.delete(node.name);
     node.element = old && old.tag === node.tag ? old.element : create(node);
-    if (old && old.tag !== node.tag) remove(old);
+    if (old && old.element !== node.element) {
+      if (old.element === spot) spot = spot.nextSibling;
+      old.element.remove();
+    }
     if (node.element === spot) {
       spot = spot.nextSibling;
     } else {
@@ -26,12 +29,8 @@ export function render(parent, ...children) {
     }
     update(node, old && old.tag === node.tag ? old : null);
   }
-  for (const gone of known.values()) remove(gone);
+  for (const gone of known.values()) gone.element.remove();
   parent[BEFORE] = wanted;
-}
-
-function remove(node) {
-  node.element.remove();
 }
 
 function flat(children, into = []) {

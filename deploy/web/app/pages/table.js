@@ -54,7 +54,6 @@ export class TablePage {
   changed(event) {
     const { state } = this.table;
     if (event) this.hear(state, event);
-    else if (!this.shownResult) this.shownResult = BEFORE_HAND.includes(state.clock.phase) ? "" : (state.lastResult?.handId ?? "");
     if (this.names.handId !== state.handId || state.clock.phase === "PHASE_PLAY") {
       this.names = { handId: state.handId, names: state.seats.map((seat) => seat.player?.displayName ?? "") };
     }
