@@ -38,11 +38,11 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A running service: its stubs, its database, and a pool of the superuser for looking underneath."""
+    """A running service: its stubs, its address, and a pool of the superuser for looking underneath."""
 
     public: ledger_pb2_grpc.LedgerServiceAsyncStub
     internal: ledger_pb2_grpc.LedgerInternalServiceAsyncStub
-    database: Database
+    target: str
     root: asyncpg.Pool
 
 
@@ -75,7 +75,7 @@ async def serve(database: Database, nats_url: str, settings: Settings = SETTINGS
         yield Ledger(
             ledger_pb2_grpc.LedgerServiceStub(channel),
             ledger_pb2_grpc.LedgerInternalServiceStub(channel),
-            database,
+            f"127.0.0.1:{port}",
             root,
         )
 
