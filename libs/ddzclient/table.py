@@ -255,6 +255,8 @@ class TableView:
             if event.seq == self._state.seq + 1:
                 fold(self._state, event, self.player_id)
                 self._tell(event)
+        for accepted in events.accepted:
+            self._accept(accepted.command_id, accepted.seq)
         return True
 
     def _accept(self, command_id: str, seq: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import NoScriptError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from servicekit import logs
@@ -24,6 +24,7 @@ _BATCH: Final = 512
 _TIMEOUT_S: Final = 2.0
 _PAUSE_S: Final = 0.05
 _LOST: Final = (RedisConnectionError, RedisTimeoutError, OSError)
+_NOT_NOW: Final = (NoScriptError, ReadOnlyError, OutOfMemoryError)
 
 
 class StoreLost(Exception):
@@ -81,7 +82,7 @@ class Pipe:
                 if not self._connection.is_connected:
                     await self._connect()
                 await self._exchange(batch)
-            except _LOST as error:
+            except (*_LOST, RedisError) as error:
                 log.warning("redis lost", extra={"why": str(error)})
                 await self._connection.disconnect(nowait=True)
                 self._fail(batch)
@@ -106,6 +107,8 @@ class Pipe:
         for _, future in batch:
             try:
                 answer = await self._connection.read_response()
+            except _NOT_NOW:
+                raise  # the next connection gets the scripts, or finds the new primary
             except ResponseError as error:
                 if not future.done():
                     future.set_exception(error)

@@ -28,6 +28,8 @@ class Config:
     stream_limit: int = setting("DDZ_TABLE_STREAM", "frames that a slow consumer may be behind", 256)
     idle_s: float = setting("DDZ_TABLE_IDLE_S", "seconds for which an empty table or an absent person is kept", 60.0)
     keep_s: float = setting("DDZ_TABLE_KEEP_S", "seconds for which a closed table can still be looked at", 300.0)
+    report_s: float = setting("DDZ_TABLE_REPORT_S", "seconds between signs of life to the lobby and other nodes", 5.0)
+    review_s: float = setting("DDZ_TABLE_REVIEW_S", "seconds after which any open table is looked at again", 60.0)
     drain_s: float = setting("DDZ_DRAIN_S", "seconds that calls in flight get after SIGTERM", 10.0)
 
 
@@ -42,6 +44,8 @@ async def build(config: Config) -> AsyncIterator[TableService]:
         stream_limit=config.stream_limit,
         idle_ms=int(config.idle_s * 1000),
         keep_ms=int(config.keep_s * 1000),
+        report_s=config.report_s,
+        review_s=config.review_s,
         drain_s=config.drain_s,
     )
     async with (

@@ -43,15 +43,17 @@ def waited_for(table: Table) -> int:
 
 def wake_at_ms(table: Table) -> int | None:
     """When a node must look at the table again, whatever people do; None = never."""
-    times = [*_deadlines(table)]
-    if not times:
+    if table.stage is Stage.CLOSED:
         return None
-    return max(min(times), table.grace_until_ms)
+    wake = _phase_deadline(table, table.phase)
+    for deadline in _other_deadlines(table):
+        if wake is None or deadline < wake:
+            wake = deadline
+    return None if wake is None else max(wake, table.grace_until_ms)
 
 
-def resume_at_ms(table: Table) -> int | None:
-    """When another node must look at it, should the one that serves it have died."""
-    wake = wake_at_ms(table)
+def resume_at_ms(table: Table, wake: int | None) -> int | None:
+    """When another node must look at it, should the one that serves it have died. `wake`: its `wake_at_ms`."""
     if table.stage not in (Stage.OPENING, Stage.SETTLING) and not awaits_commitment(table):
         return wake
     resume = table.since_ms + RESUME_MS
@@ -93,19 +95,15 @@ def idle_deadline(table: Table, number: int) -> int | None:
     return seat.absent_at_ms + table.idle_ms
 
 
-def _deadlines(table: Table) -> Iterator[int]:
-    """Everything that runs out some time."""
-    if table.stage is Stage.CLOSED:
-        return
-    phase_deadline = _phase_deadline(table, table.phase)
-    if phase_deadline is not None:
-        yield phase_deadline
-    if not table.seated and table.stage is Stage.WAITING:
+def _other_deadlines(table: Table) -> Iterator[int]:
+    """What runs out besides the clock that everybody sees."""
+    if table.stage is Stage.WAITING and not table.seated:
         yield table.empty_at_ms + table.idle_ms
-    for number in table.seated:
-        for deadline in (away_deadline(table, number), idle_deadline(table, number)):
-            if deadline is not None:
-                yield deadline
+    if table.stage is Stage.WAITING or table.terms.clocks.away_ms:
+        for number in table.seated:
+            for deadline in (away_deadline(table, number), idle_deadline(table, number)):
+                if deadline is not None:
+                    yield deadline
     for observer in table.observers:
         if not observer.connection:
             yield observer.absent_at_ms + table.idle_ms

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import doudizhu
+from doudizhu import book_of
 from doudizhu.hand import (
     BidMade,
     CallMade,
@@ -26,7 +27,6 @@ from doudizhu.hand import Phase as HandPhase
 from doudizhu.turn import with_seat
 from services.table import events
 from services.table.table import SEATS, Observer, Proof, Seat, Stage, Step, Table, base_at_start
-from services.table.terms import book_of
 
 _BY_A_SEAT: Final = (Played, Passed, BidMade, CallMade, RobMade, Shown, ShowDeclined)
 

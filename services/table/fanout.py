@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from ddz.table.v1 import events_pb2, table_pb2
@@ -21,25 +22,26 @@ GOODBYE: Final = "goodbye"
 
 
 class Stream:
-    """`push_*` never waits; a consumer that is `limit` frames behind gets a goodbye instead of the rest."""
+    """`push` never waits; a consumer that is `limit` frames behind gets a goodbye instead of the rest."""
 
-    def __init__(self, player_id: str, connection: str, limit: int, heartbeat_s: float) -> None:
+    def __init__(self, player_id: str, connection: str, limit: int) -> None:
         self.player_id = player_id
         self.connection = connection
         self.said_goodbye = ""
+        self.pushed_at = time.monotonic()
         self._limit = limit
-        self._heartbeat_s = heartbeat_s
         self._frames: deque[Frame] = deque()
         self._ready = asyncio.Event()
 
     def push(self, name: str, message: Any) -> None:
-        """Adds a frame; events that follow each other leave in one."""
+        """Adds a frame; events that follow each other, and answers to commands behind them, leave in one."""
         if self.said_goodbye:
             return
         if len(self._frames) >= self._limit:
             self._frames.clear()
             self.goodbye("slow", reconnect=True)
             return
+        self.pushed_at = time.monotonic()
         self._frames.append((name, message))
         self._ready.set()
 
@@ -54,8 +56,8 @@ class Stream:
             self._frames.append((GOODBYE, table_pb2.Goodbye(reconnect=reconnect, why=why)))
             self._ready.set()
 
-    async def frames(self, heartbeat: Callable[[], table_pb2.Heartbeat]) -> AsyncIterator[Frame]:
-        """Frames as they come, a heartbeat when nothing does; ends after the goodbye."""
+    async def frames(self) -> AsyncIterator[Frame]:
+        """Frames as they come; ends after the goodbye."""
         while True:
             while self._frames:
                 name, message = self._next()
@@ -63,17 +65,15 @@ class Stream:
                 if name == GOODBYE:
                     return
             self._ready.clear()
-            try:
-                async with asyncio.timeout(self._heartbeat_s):
-                    await self._ready.wait()
-            except TimeoutError:
-                yield HEARTBEAT, heartbeat()
+            await self._ready.wait()
 
     def _next(self) -> Frame:
         name, message = self._frames.popleft()
         if name != EVENTS:
             return name, message
-        together = [message]
-        while self._frames and self._frames[0][0] == EVENTS:
-            together.append(self._frames.popleft()[1])
-        return EVENTS, table_pb2.Events(events=together)
+        together: list[Any] = [message]
+        answers: list[Any] = []
+        while self._frames and self._frames[0][0] in (EVENTS, ACCEPTED):
+            name, message = self._frames.popleft()
+            (together if name == EVENTS else answers).append(message)
+        return EVENTS, table_pb2.Events(events=together, accepted=answers)

@@ -17,7 +17,7 @@ from doudizhu.refusal import Reason as RuleReason
 from services.table import commands, events
 from services.table.clocks import awaits_commitment
 from services.table.draft import Draft
-from services.table.seating import free_absent, free_seat, may_start, proceed, start
+from services.table.seating import absent, free_absent, free_seat, may_start, proceed, start
 from services.table.table import SEATS, Result, Stage, Table, Trustee
 from services.table.terms import Reason
 
@@ -216,7 +216,7 @@ def ledger_voided(draft: Draft, command: commands.LedgerVoided) -> None:
         draft.emit(events.HandVoided("refused", table.redeals))
     all_passed = table.hand.voided and table.hand.phase is HandPhase.OVER and table.hand.deals > 0
     at_once = all_passed and not table.book.countdown_after_void and may_start(table)
-    if at_once and not _anybody_absent(table):
+    if at_once and not absent(table):
         start(draft)
         return
     draft.emit(events.CountdownStarted())
@@ -234,10 +234,6 @@ def countdown_over(draft: Draft) -> None:
         start(draft)
     else:
         draft.emit(events.CountdownEnded())
-
-
-def _anybody_absent(table: Table) -> bool:
-    return any(seat.trustee is not None and not seat.connection for seat in table.seats)
 
 
 def _free_leaving(draft: Draft) -> None:

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from doudizhu import Refusal
+from doudizhu import Malformed, Refusal
 from doudizhu.hand import Bid, Call, Pass, Play, Rob, Show
+from doudizhu.refusal import Reason as RuleReason
 from services.table import commands, events, hands, seating
 from services.table import terms as table_terms
 from services.table.clocks import (
@@ -89,10 +90,14 @@ def pending(table: Table) -> Effect | None:
 
 
 def open_table(
-    table_id: str, terms: Terms, persons: tuple[Person, ...], idle_ms: int, now_ms: int, draw: int
+    table_id: str, terms: Terms, persons: tuple[Person, ...], *, idle_ms: int, now_ms: int, draw: int
 ) -> Decision:
-    """A new table; the persons of a match are seated at once. Raises what `terms.check` raises."""
+    """A new table; persons are seated at once. Raises what `terms.check` raises, Malformed for a match not of three."""
     table_terms.check(terms)
+    if len({person.player_id for person in persons}) < len(persons):
+        raise Malformed(RuleReason.INVALID, "the same player comes twice", field="players")
+    if terms.matched and len(persons) != len(SEATS):
+        raise Malformed(RuleReason.INVALID, "a match has three players", field="players")
     first = events.Opened(terms, idle_ms)
     draft = Draft(first_table(table_id, first, now_ms), now_ms, draw, [events.Stamped(1, now_ms, first)])
     for number, person in enumerate(persons):

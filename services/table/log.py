@@ -1,19 +1,20 @@
-"""A table as one node holds it: its state at a version of its log, and the answers that the log gives to repeats."""
+"""The entries of a table's log, and what they say of commands that come twice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from ddz.table.v1 import events_pb2
 from services.table import events, wire
 from services.table.evolve import evolve, opened
 from services.table.table import Table
+from services.table.wire_checkpoint import checkpoint_from, checkpoint_to
 
 Key = tuple[str, str]  # player id, command id
 
-_NOBODY: Final = ("", "")
+NOBODY: Final[Key] = ("", "")
 
 
 class Answers:
@@ -32,14 +33,38 @@ class Answers:
         """Remembers an answer; with a new hand the oldest are forgotten."""
         if new_hand:
             self._before, self._now = self._now, {}
-        if key != _NOBODY:
+        if key != NOBODY:
             self._now[key] = seq
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An append: who asked, its events, and the unmasked messages that the log has of them; or a checkpoint."""
+
+    key: Key
+    stamped: list[events.Stamped] = field(default_factory=list)
+    messages: list[events_pb2.Event] = field(default_factory=list)
+    checkpoint: Table | None = None
 
 
 def encode(entry: Entry) -> bytes:
     """What is appended."""
     player_id, command_id = entry.key
     return events_pb2.LogEntry(player_id=player_id, command_id=command_id, events=entry.messages).SerializeToString()
+
+
+def encode_checkpoint(table: Table) -> bytes:
+    """What a log that is cut begins with."""
+    return events_pb2.LogEntry(checkpoint=checkpoint_to(table)).SerializeToString()
+
+
+def decode(table_id: str, entry: bytes) -> Entry:
+    """An entry out of the log."""
+    message = events_pb2.LogEntry.FromString(entry)
+    if message.HasField("checkpoint"):
+        return Entry(NOBODY, checkpoint=checkpoint_from(table_id, message.checkpoint))
+    messages = list(message.events)
+    return Entry((message.player_id, message.command_id), [wire.event_from(event) for event in messages], messages)
 
 
 def fold(table_id: str, table: Table | None, stamped: events.Stamped) -> Table:
@@ -52,22 +77,6 @@ def fold(table_id: str, table: Table | None, stamped: events.Stamped) -> Table:
     return after
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An append: who asked, its events, and the unmasked messages that the log has of them."""
-
-    key: Key
-    stamped: list[events.Stamped]
-    messages: list[events_pb2.Event]
-
-
-def decode(entry: bytes) -> Entry:
-    """An entry out of the log."""
-    message = events_pb2.LogEntry.FromString(entry)
-    messages = list(message.events)
-    return Entry((message.player_id, message.command_id), [wire.event_from(event) for event in messages], messages)
-
-
 def has_new_hand(stamped: Iterable[events.Stamped]) -> bool:
     """Whether a hand begins among these events."""
-    return any(isinstance(one.event, events.HandOpening) for one in stamped)
+    return any(type(one.event) is events.HandOpening for one in stamped)

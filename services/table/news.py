@@ -44,6 +44,11 @@ class News:
         """Tells the lobby what everybody may know of the table."""
         self._background(self._publish(LOBBY_SUBJECT, summary_of(table).SerializeToString()))
 
+    def report_change(self, before: Table | None, after: Table) -> None:
+        """Tells the lobby when there is something new to show."""
+        if before is None or _shown(before) != _shown(after):
+            self.report(after)
+
     async def _publish(self, subject: str, data: bytes) -> None:
         try:
             await self._bus.publish(subject, data)
@@ -106,7 +111,7 @@ def summary_of(table: Table) -> lobby_pb2.TableSummary:
     return summary
 
 
-def shown(table: Table) -> tuple[object, ...]:
+def _shown(table: Table) -> tuple[object, ...]:
     """What a change of is worth a report."""
     persons = tuple(seat.person for seat in table.seats)
     return (persons, table.base, table.stage, len(table.observers))

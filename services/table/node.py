@@ -24,7 +24,7 @@ from services.table import commands, life, log, wire_commands
 from services.table.actor import Actor
 from services.table.effects import Ledger, Seeds
 from services.table.fanout import Stream
-from services.table.news import News, shown
+from services.table.news import News
 from services.table.record import record_of
 from services.table.store import Store
 from services.table.table import SEATS, Stage, Table
@@ -51,7 +51,8 @@ class Settings:
     poll_s: float = 0.5
     grace_ms: int = 300  # so long a deadline is left to the node that serves the table
     retire_s: float = 30.0  # an actor that nobody needs is kept in memory
-    report_s: float = 5.0
+    report_s: float = 5.0  # between reports to the lobby; who has not reported three times is dead
+    review_s: float = 60.0  # so often some node looks at every open table: nothing that was lost stays lost
     store_patience_s: float = 5.0
     drain_s: float = 10.0
 
@@ -64,11 +65,12 @@ class Node:
         self.store = store
         self.seeds = seeds
         # A node that comes back under its old name is another one.
-        self.news = News(bus, f"{settings.node_id}-{secrets.token_hex(4)}", self.background)
+        self._id = f"{settings.node_id}-{secrets.token_hex(4)}"
+        self.news = News(bus, self._id, self.background)
         self._ledger = ledger
         self._actors: dict[str, Actor] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._connections = (f"{settings.node_id}-{secrets.token_hex(4)}:{number}" for number in itertools.count(1))
+        self._connections = (f"{self._id}:{number}" for number in itertools.count(1))
         self.draining = False
 
     @staticmethod
@@ -138,7 +140,7 @@ class Node:
         if self.draining:
             raise Refusal(Trouble.DRAINING, "this node serves no new streams; try again")
         actor = self.actor(table_id)
-        stream = Stream(player_id, next(self._connections), self.settings.stream_limit, self.settings.heartbeat_s)
+        stream = Stream(player_id, next(self._connections), self.settings.stream_limit)
 
         def connect(table: Table) -> commands.Command:
             self._require_watcher(table, player_id)
@@ -147,8 +149,10 @@ class Node:
         async def begin(table: Table) -> None:
             missed = None
             if after_seq and epoch == actor.epoch and 0 <= table.seq - after_seq <= _RESUME_EVENTS:
-                missed = [log.decode(entry) for entry in await self.store.read(table_id, after_seq)]
-            actor.audience.attach(stream, table, self.now_ms(), missed, after_seq)
+                missed = [log.decode(table_id, entry) for entry in await self.store.read(table_id, after_seq)]
+                if table.seq > after_seq and not (missed and missed[0].stamped):
+                    missed = None  # it has been cut
+            actor.audience.attach(stream, table, actor.epoch, self.now_ms(), missed, after_seq)
             self.news.listen(table_id, lambda seq: self._heard(actor, seq))
 
         await actor.ask(connect, then=begin)
@@ -184,21 +188,18 @@ class Node:
                 return await self._ledger.open(effect, table)
             case life.SettleHand():
                 entries = await self.store.read(actor.table_id, effect.first_seq - 1)
-                stamped = [one for entry in entries for one in log.decode(entry).stamped if one.seq >= effect.first_seq]
-                return await self._ledger.settle(effect.hand_id, record_of(table, stamped))
+                stamped = [one for entry in entries for one in log.decode(actor.table_id, entry).stamped]
+                record = record_of(table, [one for one in stamped if one.seq >= effect.first_seq])
+                return await self._ledger.settle(effect.hand_id, record)
             case life.VoidHand():
                 return await self._ledger.void(effect.hand_id, "void at the table")
             case life.DrawSeed():
                 return commands.Commit(effect.deal_id, self.seeds.draw(effect.deal_id))
 
-    def report(self, table: Table) -> None:
-        """Tells the lobby."""
-        self.news.report(table)
-
-    def report_if_changed(self, before: Table | None, after: Table) -> None:
-        """Tells the lobby when there is something new to show."""
-        if before is None or shown(before) != shown(after):
-            self.news.report(after)
+    async def is_alive(self, connection: str) -> bool:
+        """Whether the node of a connection is at work. Raises StoreLost."""
+        node_id = connection.rpartition(":")[0]
+        return node_id == self._id or await self.store.is_alive(node_id)
 
     def _heard(self, actor: Actor, seq: int) -> None:
         if actor.table is not None and seq > actor.table.seq:
@@ -227,7 +228,8 @@ class Node:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Polls the deadlines and sweeps until left."""
-        tasks = [asyncio.create_task(self._poll()), asyncio.create_task(self._sweep())]
+        beat = asyncio.create_task(self._heartbeats())
+        tasks = [asyncio.create_task(self._poll()), asyncio.create_task(self._sweep()), beat]
         try:
             yield
         finally:
@@ -250,18 +252,26 @@ class Node:
                 self.background(self._take_up(table_id))
 
     async def _take_up(self, table_id: str) -> None:
-        actor = self.actor(table_id)
-        actor.resume()
-        try:
-            await actor.refresh()
-        except Refusal as refusal:
-            if refusal.reason == Reason.NOT_FOUND:
-                with contextlib.suppress(StoreLost):
-                    await self.store.forget(table_id)
+        with contextlib.suppress(StoreLost):  # it is due again in a second
+            try:
+                await self.actor(table_id).take_up()
+            except Refusal as refusal:
+                if refusal.reason == Reason.NOT_FOUND:
+                    await self.store.set_deadline(table_id, None)
+
+    async def _heartbeats(self) -> None:
+        """Sends a heartbeat on every stream that has been silent."""
+        while True:
+            await asyncio.sleep(self.settings.heartbeat_s / 4)
+            silent_since = time.monotonic() - self.settings.heartbeat_s * 3 / 4
+            for actor in self._actors.values():
+                actor.audience.beat(actor.table, silent_since, self.now_ms())
 
     async def _sweep(self) -> None:
-        """Reports tables to the lobby, heals lost news, lets go of what nobody needs."""
+        """Says that the node lives, reports tables to the lobby, heals lost news, lets go of what nobody needs."""
         while True:
+            with contextlib.suppress(StoreLost):
+                await self.store.say_alive(self._id, int(3 * self.settings.report_s) + 1)
             await asyncio.sleep(self.settings.report_s)
             self._retire()
             for actor in list(self._actors.values()):
@@ -270,6 +280,7 @@ class Node:
                 self.news.report(actor.table)
                 if actor.audience.streams and time.monotonic() - actor.used_at > self.settings.report_s:
                     actor.tell(commands.Tick())
+                await actor.cut()
 
     async def drain(self) -> None:
         """Takes no new tables, sends everybody to another node, and waits until what was asked is done."""

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ddz.table.v1 import events_pb2, table_pb2
 from services.table import events, log, wire
-from services.table.fanout import SNAPSHOT, Stream
+from services.table.fanout import HEARTBEAT, SNAPSHOT, Stream
+from services.table.replica import Change
 from services.table.table import Stage, Table
 from services.table.views import Viewer, is_public, masked, viewer
 from services.table.wire_snapshot import snapshot_to
-
-if TYPE_CHECKING:
-    from services.table.actor import Actor
 
 
 class Audience:
     """The streams of one table."""
 
-    def __init__(self, actor: Actor) -> None:
+    def __init__(self) -> None:
         self.streams: set[Stream] = set()
-        self._actor = actor
 
-    def attach(self, stream: Stream, table: Table, now_ms: int, missed: list[log.Entry] | None, after_seq: int) -> None:
+    def attach(
+        self, stream: Stream, table: Table, epoch: int, now_ms: int, missed: list[log.Entry] | None, after_seq: int
+    ) -> None:
         """Begins a stream: with what it missed after an event, or with a snapshot."""
         if missed is None:
-            self._snapshot(stream, table, now_ms)
+            _snapshot(stream, table, epoch, now_ms)
         else:
             who = viewer(table, stream.player_id)
             for entry in missed:
@@ -40,10 +37,11 @@ class Audience:
         """Ends a stream."""
         self.streams.discard(stream)
 
-    def push(self, before: Table | None, after: Table, entry: log.Entry) -> None:
+    def push(self, change: Change, epoch: int) -> None:
         """Sends events to everybody as he may see them; who sees otherwise from now on gets a snapshot behind them."""
         if not self.streams:
             return
+        before, after, entry = change.before, change.after, change.entry
         public = all(is_public(one.event) for one in entry.stamped)
         moved = before is not None and (before.seats is not after.seats or before.observers is not after.observers)
         for stream in self.streams:
@@ -55,14 +53,12 @@ class Audience:
                 for one, message in zip(entry.stamped, entry.messages, strict=True):
                     stream.push_event(seen(one, message, who))
             if moved and before is not None and viewer(before, stream.player_id) != viewer(after, stream.player_id):
-                self._snapshot(stream, after, entry.stamped[-1].at_ms)
+                _snapshot(stream, after, epoch, entry.stamped[-1].at_ms)
         for one in entry.stamped:
-            self._farewells(one.event)
+            self._farewells(after, one.event)
 
-    def _farewells(self, event: events.Event) -> None:
+    def _farewells(self, table: Table, event: events.Event) -> None:
         """Newer streams replace older ones; who has left and tables that are closed need none."""
-        table = self._actor.table
-        assert table is not None
         if isinstance(event, events.PresenceSet | events.ObserverPresenceSet) and event.connected:
             if isinstance(event, events.PresenceSet):
                 person = table.seats[event.seat].person
@@ -80,29 +76,30 @@ class Audience:
             for stream in self.streams:
                 stream.goodbye("closed", reconnect=False)
 
-    def begin_anew(self, table: Table) -> None:
-        """The log went back: everybody gets a snapshot."""
+    def begin_anew(self, table: Table, epoch: int) -> None:
+        """The log went back, or is ahead of what can be told: everybody gets a snapshot."""
         for stream in self.streams:
-            self._snapshot(stream, table, table.since_ms)
+            _snapshot(stream, table, epoch, table.since_ms)
 
     def gone(self) -> None:
         """There is no log any more."""
         for stream in self.streams:
             stream.goodbye("closed", reconnect=False)
 
+    def beat(self, table: Table | None, silent_since: float, now_ms: int) -> None:
+        """Sends a heartbeat to those who have heard nothing since then (of the monotonic clock, in seconds)."""
+        for stream in self.streams:
+            if stream.pushed_at < silent_since:
+                stream.push(HEARTBEAT, table_pb2.Heartbeat(seq=0 if table is None else table.seq, at_ms=now_ms))
+
     def drain(self) -> None:
         """Asks everybody to come back to another node."""
         for stream in self.streams:
             stream.goodbye("drain", reconnect=True)
 
-    def _snapshot(self, stream: Stream, table: Table, now_ms: int) -> None:
-        who = viewer(table, stream.player_id)
-        stream.push(SNAPSHOT, snapshot_to(table, who, epoch=self._actor.epoch, now_ms=now_ms))
 
-    def heartbeat(self, now_ms: int) -> table_pb2.Heartbeat:
-        """Says how far the table is."""
-        table = self._actor.table
-        return table_pb2.Heartbeat(seq=0 if table is None else table.seq, at_ms=now_ms)
+def _snapshot(stream: Stream, table: Table, epoch: int, now_ms: int) -> None:
+    stream.push(SNAPSHOT, snapshot_to(table, viewer(table, stream.player_id), epoch=epoch, now_ms=now_ms))
 
 
 def seen(one: events.Stamped, message: events_pb2.Event, who: Viewer) -> events_pb2.Event:

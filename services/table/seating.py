@@ -155,12 +155,24 @@ def free_seat(draft: Draft, number: int, reason: str = "") -> None:
         draft.emit(events.BaseReset())
 
 
+def absent(table: Table) -> list[int]:
+    """Who is not taken into a further hand: who has been away, the trustee playing for him, since before the last one
+    was over; and where the trustee plays for all three, everybody who has not chosen so.
+    """
+    deserted = all(seat.trustee is not None for seat in table.seats)
+    found = []
+    for number in table.seated:
+        seat = table.seats[number]
+        away = not seat.connection and seat.absent_at_ms <= table.since_ms
+        if seat.trustee is not None and (away or (deserted and seat.trustee is not Trustee.CHOICE)):
+            found.append(number)
+    return found
+
+
 def free_absent(draft: Draft) -> None:
-    """Nobody is taken into a further hand while he is away and the trustee plays for him."""
-    for number in draft.table.seated:
-        seat = draft.table.seats[number]
-        if seat.trustee is not None and not seat.connection:
-            free_seat(draft, number, Reason.TIMED_OUT)
+    """Frees the seats of those who are absent."""
+    for number in absent(draft.table):
+        free_seat(draft, number, Reason.TIMED_OUT)
 
 
 def proceed(draft: Draft) -> None:

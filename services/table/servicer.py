@@ -10,8 +10,7 @@ from ddz.table.v1 import table_pb2, table_pb2_grpc
 from doudizhu import Refusal
 from servicekit import errors, identity, metrics
 from servicekit.errors import Trouble
-from services.table.actor import Actor
-from services.table.fanout import ACCEPTED, REFUSED, Frame, Stream
+from services.table.fanout import ACCEPTED, REFUSED, Stream
 from services.table.node import Node
 from services.table.views import viewer
 from services.table.wire_snapshot import snapshot_to
@@ -38,7 +37,7 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
         actor, stream = await self._node.attach(first.table_id, player_id, first.after_seq, first.epoch)
         reader = asyncio.create_task(self._read(first, requests, stream))
         try:
-            async for name, message in self._frames(actor, stream):
+            async for name, message in stream.frames():
                 yield table_pb2.PlayResponse(**{name: message})
         finally:
             reader.cancel()
@@ -55,7 +54,7 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
             try:
                 request = await anext(requests)
             except StopAsyncIteration:
-                stream.goodbye("left", reconnect=False)
+                stream.goodbye("done", reconnect=False)
                 return
 
     async def _command(self, table_id: str, request: table_pb2.PlayRequest, stream: Stream) -> None:
@@ -84,13 +83,10 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
         player_id = identity.player_id(context)
         actor, stream = await self._node.attach(request.table_id, player_id, request.after_seq, request.epoch)
         try:
-            async for name, message in self._frames(actor, stream):
+            async for name, message in stream.frames():
                 yield table_pb2.WatchResponse(**{name: message})
         finally:
             self._node.detach(actor, stream)
-
-    def _frames(self, actor: Actor, stream: Stream) -> AsyncIterator[Frame]:
-        return stream.frames(lambda: actor.audience.heartbeat(self._node.now_ms()))
 
     async def GetTable(self, request: table_pb2.GetTableRequest, context: Any) -> table_pb2.GetTableResponse:
         player_id = identity.player_id(context)

@@ -34,7 +34,16 @@ for _, table in ipairs(due) do redis.call('ZADD', KEYS[1], ARGV[2], table) end
 return due
 """
 
-SCRIPTS: Final = (_APPEND, _CLAIM)
+# KEYS log; ARGV version, checkpoint. Cuts off everything before the checkpoint, if the log still ends there.
+_CUT: Final = """
+local top = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+if not top[1] or top[1][1] ~= ARGV[1] .. '-0' then return 0 end
+redis.call('XADD', KEYS[1], 'MINID', ARGV[1] .. '-1', ARGV[1] .. '-1', 'e', ARGV[2])
+return 1
+"""
+
+SCRIPTS: Final = (_APPEND, _CLAIM, _CUT)
+_CUT_SHA: Final = hashlib.sha1(_CUT.encode(), usedforsecurity=False).hexdigest()
 _APPEND_SHA: Final = hashlib.sha1(_APPEND.encode(), usedforsecurity=False).hexdigest()
 _CLAIM_SHA: Final = hashlib.sha1(_CLAIM.encode(), usedforsecurity=False).hexdigest()
 _CLAIM_MS: Final = 1_000
@@ -59,7 +68,7 @@ class Store:
     async def read(self, table_id: str, after_seq: int = 0) -> list[bytes]:
         """The entries of a table's log after an event, oldest first; raises StoreLost."""
         key = f"{{{self._shard(table_id)}}}:t:{table_id}:log"
-        found: list[Any] = await self._pipe.call("XRANGE", key, f"({after_seq}-0" if after_seq else "-", "+")
+        found: list[Any] = await self._pipe.call("XRANGE", key, f"{after_seq + 1}-0" if after_seq else "-", "+")
         return [fields[1] for _, fields in found]
 
     async def append(
@@ -85,6 +94,19 @@ class Store:
         )
         return int(found) == expected
 
+    async def cut(self, table_id: str, version: int, checkpoint: bytes) -> bool:
+        """Replaces the log by a checkpoint of its last version; False when it has gone on meanwhile."""
+        key = f"{{{self._shard(table_id)}}}:t:{table_id}:log"
+        return bool(await self._pipe.call("EVALSHA", _CUT_SHA, 1, key, version, checkpoint))
+
+    async def set_deadline(self, table_id: str, deadline_ms: int | None) -> None:
+        """Sets when the table must be looked at; None = never."""
+        key = f"{{{self._shard(table_id)}}}:deadlines"
+        if deadline_ms is None:
+            await self._pipe.call("ZREM", key, table_id)
+        else:
+            await self._pipe.call("ZADD", key, deadline_ms, table_id)
+
     async def claim_due(self, until_ms: int, now_ms: int) -> list[str]:
         """Tables whose deadline lies before `until_ms`; other nodes do not get them for a second."""
         answers = await asyncio.gather(
@@ -103,6 +125,10 @@ class Store:
         )
         return [str(table, "utf-8") for answer in answers for table in answer]
 
-    async def forget(self, table_id: str) -> None:
-        """Takes a table that has no log out of the deadlines."""
-        await self._pipe.call("ZREM", f"{{{self._shard(table_id)}}}:deadlines", table_id)
+    async def say_alive(self, node_id: str, lease_s: int) -> None:
+        """Says that a node is at work; its streams count as lost when it has not said so for `lease_s`."""
+        await self._pipe.call("SET", f"table:node:{node_id}", 1, "EX", lease_s)
+
+    async def is_alive(self, node_id: str) -> bool:
+        """Whether a node has said so lately."""
+        return bool(await self._pipe.call("EXISTS", f"table:node:{node_id}"))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
-from doudizhu import BOOKS, Malformed, RuleBook, fits_int64, load, override
+from doudizhu import Malformed, book_of, fits_int64
 from doudizhu.refusal import Reason as RuleReason
 
 
@@ -85,24 +83,3 @@ def check(terms: Terms) -> None:
             "base x level x multiplier x 3 could pass a signed 64-bit integer",
             field="terms.base_max_chips",
         )
-
-
-@lru_cache(maxsize=64)
-def book_of(book_id: str, fields_json: str) -> RuleBook:
-    """The rule book of a room: one of the three, with the fields that the room overrides, or one given in full.
-
-    Raises Malformed when the id is unknown and no full book is given, or when a field is wrong.
-    """
-    if book_id not in BOOKS:
-        if not fields_json:
-            raise Malformed(RuleReason.INVALID, f"there is no rule book {book_id!r}", field="terms.book")
-        return load(fields_json)
-    if not fields_json:
-        return BOOKS[book_id]
-    try:
-        fields = json.loads(fields_json)
-    except json.JSONDecodeError as broken:
-        raise Malformed(RuleReason.INVALID, f"not JSON: {broken}", field="terms.book_fields_json") from None
-    if not isinstance(fields, dict):
-        raise Malformed(RuleReason.INVALID, "must be a JSON object", field="terms.book_fields_json")
-    return override(BOOKS[book_id], fields)

@@ -9,9 +9,9 @@ from typing import Any
 import doudizhu
 from ddz.common.v1 import hand_pb2
 from ddz.table.v1 import events_pb2, table_pb2
+from doudizhu import book_of
 from doudizhu import hand as rules
 from doudizhu.cards import RANKS
-from services.table.terms import book_of
 from tests.services.table.stack import Client, TableNode, act, look, until
 
 

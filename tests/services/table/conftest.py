@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from ddz.ledger.v1 import ledger_pb2_grpc
-from deploy.local.servers import Postgres
-from servicekit import clients, migrations, server
-from services.ledger import service as ledger_service
-from services.ledger.batcher import Limits
-from tests.services.table.stack import Stack, table_node
-
-MIGRATIONS = Path(__file__).resolve().parents[3] / "services" / "ledger" / "migrations"
-_CONFIG = server.ServerConfig("127.0.0.1:0", "127.0.0.1:0", "INFO", 1.0)
+from deploy.local import ports, servers
+from deploy.local.folders import ROOT
+from deploy.local.leash import Leash
+from servicekit import server
+from tests.services.table.stack import Stack, is_serving, table_node
 
 
 @pytest.fixture(scope="session")
-async def ledger_port(postgres: Postgres, nats: str) -> AsyncIterator[int]:
-    """A ledger with a database of its own."""
+def ledger_port(leash: Leash, scratch: Path, postgres: servers.Postgres, nats: str) -> Iterator[int]:
+    """The ledger as a process, with a database of its own."""
     postgres.psql("CREATE DATABASE tables OWNER ddz_owner")
-    await migrations.apply(postgres.dsn("ddz_owner", "tables"), MIGRATIONS, "ledger")
-    dsn = postgres.dsn("ddz_ledger", "tables")
-    async with (
-        clients.postgres(dsn, connections=2) as reads,
-        clients.nats_bus(nats, name="ledger") as bus,
-        ledger_service.running(dsn, reads, bus, Limits(), 2) as service,
-        server.serving(_CONFIG, service) as port,
-    ):
-        yield port
+    grpc_port, metrics_port = ports.free(2)
+    env = servers.environment() | {
+        "DDZ_POSTGRES_DSN": postgres.dsn("ddz_ledger", "tables"),
+        "DDZ_POSTGRES_OWNER_DSN": postgres.dsn("ddz_owner", "tables"),
+        "DDZ_NATS_URL": nats,
+        "DDZ_GRPC_ADDRESS": f"127.0.0.1:{grpc_port}",
+        "DDZ_METRICS_ADDRESS": f"127.0.0.1:{metrics_port}",
+    }
+    command: list[str | Path] = [sys.executable, "-m", "services.ledger"]
+    migration = servers.run(leash, "ledger-migrate", [*command, "migrate"], scratch, env=env, cwd=ROOT)
+    assert migration.popen.wait() == 0, migration.tail()
+    process = servers.run(leash, "ledger", command, scratch, env=env, cwd=ROOT)
+    process.wait_until(lambda: is_serving(grpc_port))
+    yield grpc_port
+    process.stop()
 
 
 @pytest.fixture(scope="session")

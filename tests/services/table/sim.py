@@ -59,11 +59,12 @@ class Sim:
 
     def do(self, command: commands.Command, *, draw: int | None = None) -> list[events.Event]:
         """Decides, then answers whatever is pending; returns the events of the command alone."""
-        found = self._decide(command, self.rng.getrandbits(32) if draw is None else draw)
+        found = self.decide(command, self.rng.getrandbits(32) if draw is None else draw)
         self.settle_pending()
         return found
 
-    def _decide(self, command: commands.Command, draw: int) -> list[events.Event]:
+    def decide(self, command: commands.Command, draw: int) -> list[events.Event]:
+        """Decides and folds; what is pending stays so."""
         stamped, after = life.decide(self.table, command, self.now_ms, draw)
         folded = self.table
         for one in stamped:
@@ -75,7 +76,7 @@ class Sim:
 
     def settle_pending(self) -> None:
         while (effect := life.pending(self.table)) is not None:
-            self._decide(self.answer(effect), 0)
+            self.decide(self.answer(effect), 0)
 
     def answer(self, effect: life.Effect) -> commands.Command:
         """What the ledger and the source of seeds answer."""

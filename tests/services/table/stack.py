@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from ddz.common.v1 import common_pb2
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
+from deploy.local import ports, servers
+from deploy.local.folders import ROOT
+from deploy.local.leash import Leash
+from deploy.local.process import Process
 from servicekit import clients, server
 from services.table import service as table_service
 from services.table.node import Settings
@@ -35,6 +42,15 @@ async def until(condition: Callable[[], Any], timeout_s: float = 10.0) -> Any:
     while not (found := condition()):
         assert time.monotonic() < deadline, "it did not come about in time"
         await asyncio.sleep(0.005)
+    return found
+
+
+async def until_async(condition: Callable[[], Awaitable[Any]], timeout_s: float = 20.0) -> Any:
+    """The same for a condition that has to be asked for."""
+    deadline = time.monotonic() + timeout_s
+    while not (found := await condition()):
+        assert time.monotonic() < deadline, "it did not come about in time"
+        await asyncio.sleep(0.02)
     return found
 
 
@@ -145,6 +161,11 @@ class Client:
         """The last event of that name; None when there is none."""
         return next((getattr(event, name) for event in reversed(self.events) if event.HasField(name)), None)  # type: ignore[arg-type]
 
+    async def until_told(self, name: str, times: int = 1) -> Any:
+        """Waits until the stream has told of this so often; the last event of that name."""
+        await until(lambda: self.names().count(name) >= times)
+        return self.last(name)
+
     @property
     def seq(self) -> int:
         seqs = [event.seq for event in self.events] + [self.snapshot.seq if self.snapshot else 0]
@@ -203,8 +224,14 @@ class Stack:
 
     async def open(self, of: common_pb2.Terms, players: list[common_pb2.Player], *, node: int = 0) -> str:
         """A new table with these seated in order."""
+        return await self.open_on(self.nodes[node].internal, of, players)
+
+    @staticmethod
+    async def open_on(
+        internal: table_pb2_grpc.TableInternalServiceAsyncStub, of: common_pb2.Terms, players: list[common_pb2.Player]
+    ) -> str:
+        """The same on the node of a stub."""
         table_id = fresh("t")
-        internal = self.nodes[node].internal
         if of.matched:
             await internal.Open(table_pb2.OpenRequest(table_id=table_id, terms=of, players=players))
             return table_id
@@ -215,3 +242,44 @@ class Stack:
 
     def client(self, player_id: str, table_id: str, *, node: int = 0) -> Client:
         return Client(player_id, table_id, self.nodes[node].stub)
+
+
+@dataclass(frozen=True)
+class NodeProcess:
+    """A node of its own process, which can be killed."""
+
+    process: Process
+    target: str
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.popen.kill()
+        self.process.popen.wait()
+
+
+@contextlib.contextmanager
+def node_process(stack: Stack, leash: Leash, folder: Path, **env: str) -> Iterator[NodeProcess]:
+    """A node as a process; `env` lays over its environment."""
+    grpc_port, metrics_port = ports.free(2)
+    own = {
+        "DDZ_REDIS_URL": stack.redis_url,
+        "DDZ_NATS_URL": stack.nats_url,
+        "DDZ_LEDGER_TARGET": f"127.0.0.1:{stack.ledger_port}",
+        "DDZ_GRPC_ADDRESS": f"127.0.0.1:{grpc_port}",
+        "DDZ_METRICS_ADDRESS": f"127.0.0.1:{metrics_port}",
+    }
+    argv: list[str | Path] = [sys.executable, "-m", "services.table"]
+    process = servers.run(leash, fresh("table"), argv, folder, env=servers.environment() | own | env, cwd=ROOT)
+    process.wait_until(lambda: is_serving(grpc_port))
+    yield NodeProcess(process, f"127.0.0.1:{grpc_port}")
+    process.stop()
+
+
+def is_serving(port: int) -> bool:
+    """Whether the process says so."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options=(("grpc.use_local_subchannel_pool", 1),)) as channel:
+        try:
+            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=1.0)
+        except grpc.RpcError:
+            return False
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)

@@ -7,9 +7,9 @@ import pytest
 import doudizhu
 from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import ledger_pb2
+from doudizhu import book_of
 from doudizhu import hand as rules
 from doudizhu.cards import RANKS
-from services.table.terms import book_of
 from tests.services.table.bots import begin, play_hands
 from tests.services.table.stack import Stack, terms
 

@@ -305,25 +305,190 @@ class LogEntry(_message.Message):
     PLAYER_ID_FIELD_NUMBER: _builtins.int
     COMMAND_ID_FIELD_NUMBER: _builtins.int
     EVENTS_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
     player_id: _builtins.str
     """Who asked, and under which id; empty when the table itself did. A repeat is answered from here."""
     command_id: _builtins.str
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]: ...
+    @_builtins.property
+    def checkpoint(self) -> Global___Checkpoint:
+        """Instead of events: the table as it stands between two hands. What is older has been cut off."""
+
     def __init__(
         self,
         *,
         player_id: _builtins.str = ...,
         command_id: _builtins.str = ...,
         events: _abc.Iterable[Global___Event] | None = ...,
+        checkpoint: Global___Checkpoint | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["command_id", b"command_id", "events", b"events", "player_id", b"player_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "command_id", b"command_id", "events", b"events", "player_id", b"player_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LogEntry: _TypeAlias = LogEntry  # noqa: Y015
+
+@_typing.final
+class Checkpoint(_message.Message):
+    """Everything of a table that outlives a hand."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQ_FIELD_NUMBER: _builtins.int
+    TERMS_FIELD_NUMBER: _builtins.int
+    IDLE_MS_FIELD_NUMBER: _builtins.int
+    SEATS_FIELD_NUMBER: _builtins.int
+    OBSERVERS_FIELD_NUMBER: _builtins.int
+    EMPTY_AT_MS_FIELD_NUMBER: _builtins.int
+    BASE_CHIPS_FIELD_NUMBER: _builtins.int
+    BASE_SETTER_FIELD_NUMBER: _builtins.int
+    BASE_ASKED_AT_MS_FIELD_NUMBER: _builtins.int
+    HAND_NUMBER_FIELD_NUMBER: _builtins.int
+    PLAYERS_FIELD_NUMBER: _builtins.int
+    REDEALS_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    GRACE_UNTIL_MS_FIELD_NUMBER: _builtins.int
+    LAST_RESULT_FIELD_NUMBER: _builtins.int
+    LAST_OUTCOME_FIELD_NUMBER: _builtins.int
+    seq: _builtins.int
+    idle_ms: _builtins.int
+    empty_at_ms: _builtins.int
+    base_chips: _builtins.int
+    base_setter: _builtins.int
+    base_asked_at_ms: _builtins.int
+    hand_number: _builtins.int
+    redeals: _builtins.int
+    since_ms: _builtins.int
+    grace_until_ms: _builtins.int
+    @_builtins.property
+    def terms(self) -> _common_pb2.Terms: ...
+    @_builtins.property
+    def seats(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckpointSeat]: ...
+    @_builtins.property
+    def observers(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckpointObserver]: ...
+    @_builtins.property
+    def players(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Player]:
+        """of the last hand"""
+
+    @_builtins.property
+    def last_result(self) -> Global___HandSettled: ...
+    @_builtins.property
+    def last_outcome(self) -> _hand_pb2.Outcome: ...
+    def __init__(
+        self,
+        *,
+        seq: _builtins.int = ...,
+        terms: _common_pb2.Terms | None = ...,
+        idle_ms: _builtins.int = ...,
+        seats: _abc.Iterable[Global___CheckpointSeat] | None = ...,
+        observers: _abc.Iterable[Global___CheckpointObserver] | None = ...,
+        empty_at_ms: _builtins.int = ...,
+        base_chips: _builtins.int = ...,
+        base_setter: _builtins.int | None = ...,
+        base_asked_at_ms: _builtins.int = ...,
+        hand_number: _builtins.int = ...,
+        players: _abc.Iterable[_common_pb2.Player] | None = ...,
+        redeals: _builtins.int = ...,
+        since_ms: _builtins.int = ...,
+        grace_until_ms: _builtins.int = ...,
+        last_result: Global___HandSettled | None = ...,
+        last_outcome: _hand_pb2.Outcome | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter", "base_setter", b"base_setter", "last_outcome", b"last_outcome", "last_result", b"last_result", "terms", b"terms"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter", "base_asked_at_ms", b"base_asked_at_ms", "base_chips", b"base_chips", "base_setter", b"base_setter", "empty_at_ms", b"empty_at_ms", "grace_until_ms", b"grace_until_ms", "hand_number", b"hand_number", "idle_ms", b"idle_ms", "last_outcome", b"last_outcome", "last_result", b"last_result", "observers", b"observers", "players", b"players", "redeals", b"redeals", "seats", b"seats", "seq", b"seq", "since_ms", b"since_ms", "terms", b"terms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__base_setter: _TypeAlias = _typing.Literal["base_setter"]  # noqa: Y015
+    _WhichOneofArgType__base_setter: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__base_setter) -> _WhichOneofReturnType__base_setter | None: ...
+
+Global___Checkpoint: _TypeAlias = Checkpoint  # noqa: Y015
+
+@_typing.final
+class CheckpointSeat(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_FIELD_NUMBER: _builtins.int
+    READY_FIELD_NUMBER: _builtins.int
+    AGREED_FIELD_NUMBER: _builtins.int
+    ASKED_AT_MS_FIELD_NUMBER: _builtins.int
+    CONNECTION_FIELD_NUMBER: _builtins.int
+    ABSENT_AT_MS_FIELD_NUMBER: _builtins.int
+    TRUSTEE_FIELD_NUMBER: _builtins.int
+    TRUSTEE_AT_MS_FIELD_NUMBER: _builtins.int
+    MISSES_FIELD_NUMBER: _builtins.int
+    OBSERVERS_ALLOWED_FIELD_NUMBER: _builtins.int
+    BALANCE_CHIPS_FIELD_NUMBER: _builtins.int
+    ready: _builtins.bool
+    agreed: _builtins.bool
+    asked_at_ms: _builtins.int
+    connection: _builtins.str
+    absent_at_ms: _builtins.int
+    trustee: _builtins.str
+    trustee_at_ms: _builtins.int
+    misses: _builtins.int
+    observers_allowed: _builtins.bool
+    balance_chips: _builtins.int
+    @_builtins.property
+    def player(self) -> _common_pb2.Player:
+        """unset = empty"""
+
+    def __init__(
+        self,
+        *,
+        player: _common_pb2.Player | None = ...,
+        ready: _builtins.bool = ...,
+        agreed: _builtins.bool = ...,
+        asked_at_ms: _builtins.int = ...,
+        connection: _builtins.str = ...,
+        absent_at_ms: _builtins.int = ...,
+        trustee: _builtins.str = ...,
+        trustee_at_ms: _builtins.int = ...,
+        misses: _builtins.int = ...,
+        observers_allowed: _builtins.bool = ...,
+        balance_chips: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_chips", b"_balance_chips", "balance_chips", b"balance_chips", "player", b"player"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_chips", b"_balance_chips", "absent_at_ms", b"absent_at_ms", "agreed", b"agreed", "asked_at_ms", b"asked_at_ms", "balance_chips", b"balance_chips", "connection", b"connection", "misses", b"misses", "observers_allowed", b"observers_allowed", "player", b"player", "ready", b"ready", "trustee", b"trustee", "trustee_at_ms", b"trustee_at_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__balance_chips: _TypeAlias = _typing.Literal["balance_chips"]  # noqa: Y015
+    _WhichOneofArgType__balance_chips: _TypeAlias = _typing.Literal["_balance_chips", b"_balance_chips"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__balance_chips) -> _WhichOneofReturnType__balance_chips | None: ...
+
+Global___CheckpointSeat: _TypeAlias = CheckpointSeat  # noqa: Y015
+
+@_typing.final
+class CheckpointObserver(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_FIELD_NUMBER: _builtins.int
+    SEAT_FIELD_NUMBER: _builtins.int
+    CONNECTION_FIELD_NUMBER: _builtins.int
+    ABSENT_AT_MS_FIELD_NUMBER: _builtins.int
+    seat: _builtins.int
+    connection: _builtins.str
+    absent_at_ms: _builtins.int
+    @_builtins.property
+    def player(self) -> _common_pb2.Player: ...
+    def __init__(
+        self,
+        *,
+        player: _common_pb2.Player | None = ...,
+        seat: _builtins.int = ...,
+        connection: _builtins.str = ...,
+        absent_at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["player", b"player"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_at_ms", b"absent_at_ms", "connection", b"connection", "player", b"player", "seat", b"seat"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckpointObserver: _TypeAlias = CheckpointObserver  # noqa: Y015
 
 @_typing.final
 class Opened(_message.Message):

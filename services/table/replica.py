@@ -1,0 +1,113 @@
+"""A table as one node has read its log: the state at a version, and the answers that the log gives to repeats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from doudizhu import Refusal
+from services.table import events, log, wire
+from services.table.clocks import clock
+from services.table.store import Store
+from services.table.table import Stage, Table
+from services.table.terms import Reason
+from services.table.wire_checkpoint import may_checkpoint
+
+# A log that has grown so long since it was last cut is cut at the end of a hand.
+CUT_EVENTS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An entry of the log, and the table before and after it. `before` is None when the state was read anew."""
+
+    before: Table | None
+    after: Table
+    entry: log.Entry
+
+
+class Replica:
+    """`table` is None until the log has been read. Whoever calls does so one call after the other."""
+
+    def __init__(self, store: Store, table_id: str) -> None:
+        self.table_id = table_id
+        self.table: Table | None = None
+        self.epoch = 0
+        self.answers = log.Answers()
+        self._store = store
+        self._first_seq = 0  # how far the log has been cut
+
+    @property
+    def current(self) -> bool:
+        """Whether there is a state, of the Redis that answers now."""
+        return self.table is not None and self.epoch == self._store.epoch
+
+    async def reload(self) -> Table:
+        """Reads the whole log. Raises NOT_FOUND when there is none, StoreLost."""
+        epoch = self._store.epoch
+        entries = await self._store.read(self.table_id)
+        self.table = None
+        if not entries:
+            raise Refusal(Reason.NOT_FOUND, f"there is no table {self.table_id}", field="table_id")
+        self.epoch, self.answers, self._first_seq = epoch, log.Answers(), 0
+        for entry in entries:
+            self._take(log.decode(self.table_id, entry))
+        assert self.table is not None, "a log begins with Opened or with a checkpoint"
+        return self.table
+
+    async def read_on(self) -> list[Change]:
+        """What other nodes have appended since. Raises StoreLost."""
+        assert self.table is not None
+        entries = await self._store.read(self.table_id, self.table.seq)
+        changes = (self._take(log.decode(self.table_id, entry)) for entry in entries)
+        return [change for change in changes if change is not None]
+
+    async def append(
+        self, key: log.Key, stamped: list[events.Stamped], after: Table, deadline_ms: int | None, keep_ms: int
+    ) -> Change | None:
+        """Appends what was decided on the state; None when the log is at another version. Raises StoreLost."""
+        now_clock = clock(after)
+        entry = log.Entry(key, stamped, [wire.event_to(one, now_clock) for one in stamped])
+        appended = await self._store.append(
+            self.table_id,
+            stamped[0].seq - 1,
+            after.seq,
+            log.encode(entry),
+            deadline_ms,
+            keep_ms if after.stage is Stage.CLOSED else None,
+        )
+        if not appended:
+            return None
+        before, self.table = self.table, after
+        self.answers.add(entry.key, after.seq, new_hand=log.has_new_hand(stamped))
+        return Change(before, after, entry)
+
+    async def begin(self, stamped: list[events.Stamped], table: Table, deadline_ms: int | None) -> Change | None:
+        """Begins the log of a new table; None when there is one already. Raises StoreLost."""
+        self.epoch = self._store.epoch
+        return await self.append(log.NOBODY, stamped, table, deadline_ms, 0)
+
+    async def cut(self) -> None:
+        """Replaces a long log by what outlives the hand. Raises StoreLost: then it is cut after the next hand."""
+        table = self.table
+        if table is None or table.seq - self._first_seq < CUT_EVENTS or not may_checkpoint(table):
+            return
+        if await self._store.cut(self.table_id, table.seq, log.encode_checkpoint(table)):
+            self._first_seq = table.seq
+
+    def _take(self, entry: log.Entry) -> Change | None:
+        """Folds an entry; a checkpoint is taken when it is ahead of what is known."""
+        before = self.table
+        if entry.checkpoint is not None:
+            self._first_seq = entry.checkpoint.seq
+            if before is None or before.seq < entry.checkpoint.seq:
+                self.table = entry.checkpoint
+                return Change(None, entry.checkpoint, entry)
+            return None
+        table = before
+        for one in entry.stamped:
+            table = log.fold(self.table_id, table, one)
+        assert table is not None, "an entry has events"
+        self.table = table
+        self.answers.add(entry.key, table.seq, new_hand=log.has_new_hand(entry.stamped))
+        return Change(before, table, entry)

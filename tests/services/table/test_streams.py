@@ -1,0 +1,505 @@
+"""Streams and commands: snapshot first, resume by sequence from any node, repeats, replaced and slow streams, drain.
+
+Rows of area `reconnect` in the reports of other systems: BR-073 to 085.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import grpc
+import pytest
+
+from ddz.common.v1 import common_pb2, hand_pb2
+from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
+from deploy.local.leash import Leash
+from servicekit import server
+from services.table.fanout import Stream
+from services.table.store import Store
+from tests.services.table.bots import begin, play_hands
+from tests.services.table.stack import (
+    Client,
+    Stack,
+    act,
+    fresh,
+    look,
+    metadata,
+    node_process,
+    table_node,
+    terms,
+    until,
+    until_async,
+)
+
+LONG = {"auction_ms": 60_000, "play_ms": 60_000, "first_lead_ms": 60_000}
+
+
+async def happy_hand(stack: Stack, **clocks: int) -> tuple[str, list[str], list[Client]]:
+    """A dealt `happy` hand and its three clients, on the nodes in turn."""
+    players = await stack.players()
+    ids = [player.player_id for player in players]
+    table_id = await stack.open(terms("happy", clocks={**LONG, **clocks}), players)
+    clients = [await stack.client(one, table_id, node=number % 2).open() for number, one in enumerate(ids)]
+    await begin(clients, "happy")
+    for client in clients:
+        await client.until_told("dealt")
+    return table_id, ids, clients
+
+
+async def close(clients: list[Client]) -> None:
+    for client in clients:
+        await client.close()
+
+
+async def to_play(stack: Stack, table_id: str, ids: list[str]) -> int:
+    """The one on turn bids 3; the landlord's seat."""
+    seat = (await look(stack.nodes[0], table_id, ids[0])).clock.seat
+    await act(stack.nodes[0], table_id, ids[seat], bid=hand_pb2.Bid(level=3))
+    return seat
+
+
+def same(one: events_pb2.Snapshot, other: events_pb2.Snapshot) -> bool:
+    """Equal but for the time at which they were made."""
+    left, right = events_pb2.Snapshot(), events_pb2.Snapshot()
+    left.CopyFrom(one)
+    right.CopyFrom(other)
+    left.at_ms = right.at_ms = 0
+    return left == right
+
+
+# ---- streams --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_stream_begins_with_a_snapshot_then_events_without_a_gap(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    await to_play(stack, table_id, ids)
+    for client in clients:
+        await client.until_told("landlord_set")
+        assert client.frames[0].HasField("snapshot")
+        first = client.frames[0].snapshot.seq
+        assert [event.seq for event in client.events] == list(range(first + 1, client.seq + 1))
+    await close(clients)
+
+
+async def test_a_stream_resumes_after_an_event_from_another_node(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    known = clients[0]
+    epoch = known.frames[0].snapshot.epoch
+    await known.close()
+    await to_play(stack, table_id, ids)
+    again = await stack.client(ids[0], table_id, node=1).open(after_seq=known.seq, epoch=epoch)
+    await again.until_told("landlord_set")
+    assert not any(frame.HasField("snapshot") for frame in again.frames)
+    assert [event.seq for event in again.events] == list(range(known.seq + 1, again.seq + 1))
+    await close([again, *clients[1:]])
+
+
+@pytest.mark.parametrize(("after_seq", "of_another_epoch"), [(1, True), (10_000, False)])
+async def test_what_cannot_be_resumed_begins_with_a_snapshot(
+    stack: Stack, after_seq: int, of_another_epoch: bool
+) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    epoch = clients[0].frames[0].snapshot.epoch
+    again = await stack.client(ids[0], table_id).open(after_seq, epoch + of_another_epoch)
+    assert again.frames[0].HasField("snapshot")
+    await close([again, *clients])
+
+
+async def test_watch_serves_those_who_act_by_single_calls(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    call = stack.nodes[1].stub.Watch(table_pb2.WatchRequest(table_id=table_id), metadata=metadata(ids[0]))
+    first = await call.read()
+    assert isinstance(first, table_pb2.WatchResponse)
+    assert first.snapshot.you == 0
+    await to_play(stack, table_id, ids)
+    told: list[str | None] = []
+    while "landlord_set" not in told:
+        frame = await call.read()
+        assert isinstance(frame, table_pb2.WatchResponse)
+        told += [event.WhichOneof("event") for event in frame.events.events]
+    call.cancel()
+    await close(clients)
+
+
+async def test_a_silent_stream_gets_heartbeats(stack: Stack) -> None:
+    async with table_node(stack.redis_url, stack.nats_url, stack.ledger_port, heartbeat_s=0.1) as node:
+        players = await stack.players()
+        table_id = await stack.open(terms("happy"), players)
+        client = await Client(players[0].player_id, table_id, node.stub).open()
+        await until(lambda: sum(frame.HasField("heartbeat") for frame in client.frames) >= 2)
+        assert client.frames[-1].heartbeat.seq == client.seq
+        await client.close()
+
+
+async def test_the_newest_stream_of_a_seat_wins_and_the_old_one_is_told(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    newer = await stack.client(ids[0], table_id, node=1).open()
+    await until(lambda: clients[0].goodbye())
+    goodbye = clients[0].goodbye()
+    assert goodbye is not None
+    assert (goodbye.why, goodbye.reconnect) == ("replaced", False)
+    await until(lambda: clients[0].ended)
+    assert (await newer.act(trustee=table_pb2.Trustee(on=True))).seq
+    assert (await look(stack.nodes[0], table_id, ids[0])).seats[0].connected
+    await close([newer, *clients])
+
+
+async def test_a_slow_consumer_is_dropped() -> None:
+    stream = Stream("p", "c", limit=4)
+    for seq in range(10):
+        stream.push_event(events_pb2.Event(seq=seq))
+    frames = [name async for name, _ in stream.frames()]
+    assert frames == ["goodbye"]
+    assert stream.said_goodbye == "slow"
+
+
+async def test_several_events_leave_in_one_frame_with_the_answer() -> None:
+    stream = Stream("p", "c", limit=10)
+    for seq in (1, 2):
+        stream.push_event(events_pb2.Event(seq=seq))
+    stream.push("accepted", table_pb2.Accepted(command_id="c1", seq=2))
+    stream.goodbye("drain", reconnect=True)
+    (name, events), _ = [frame async for frame in stream.frames()]
+    assert (name, [event.seq for event in events.events], events.accepted[0].seq) == ("events", [1, 2], 2)
+
+
+# ---- commands -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_repeated_command_gets_the_first_answer_on_any_node(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    seat = clients[0].last("dealt").first_seat
+    answers = {
+        await act(stack.nodes[number % 2], table_id, ids[seat], "once", bid=hand_pb2.Bid(level=1))
+        for number in range(4)
+    }
+    assert len(answers) == 1
+    await until(lambda: clients[0].seq >= max(answers))
+    assert clients[0].names().count("bid_made") == 1
+    await close(clients)
+
+
+async def test_the_same_command_id_of_another_player_is_another_command(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    await act(stack.nodes[0], table_id, ids[0], "same", trustee=table_pb2.Trustee(on=True))
+    await act(stack.nodes[0], table_id, ids[1], "same", trustee=table_pb2.Trustee(on=True))
+    snapshot = await look(stack.nodes[1], table_id, ids[0])
+    assert [seat.trustee for seat in snapshot.seats] == [True, True, False]
+    await close(clients)
+
+
+async def test_a_repeated_refusal_stays_a_refusal(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    seat = clients[0].last("dealt").first_seat
+    other = clients[(seat + 1) % 3]
+    first = await other.act("early", bid=hand_pb2.Bid(level=2))
+    assert first.refusal.reason == common_pb2.REASON_NOT_YOUR_TURN
+    await act(stack.nodes[0], table_id, ids[seat], bid=hand_pb2.Bid(level=1))
+    await until(lambda: other.last("bid_made"))
+    other.frames.clear()
+    second = await other.act("early", bid=hand_pb2.Bid(level=2))
+    assert second.refusal.reason == common_pb2.REASON_NOT_YOUR_TURN
+    await close(clients)
+
+
+async def test_two_nodes_that_act_at_once_append_one_after_the_other(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    turns = [
+        act(stack.nodes[number % 2], table_id, ids[number % 3], trustee=table_pb2.Trustee(on=number % 2 == 0))
+        for number in range(30)
+    ]
+    await asyncio.gather(*turns)
+    last = (await look(stack.nodes[0], table_id, ids[0])).seq
+    for client in clients:
+        await until(lambda: client.seq >= last)  # noqa: B023
+        assert [event.seq for event in client.events] == sorted({event.seq for event in client.events})
+    await close(clients)
+
+
+async def test_a_full_mailbox_refuses_and_recovers(stack: Stack) -> None:
+    async with table_node(stack.redis_url, stack.nats_url, stack.ledger_port, mailbox_limit=2) as node:
+        players = await stack.players()
+        table_id = await stack.open(terms("happy"), players)
+        ids = [player.player_id for player in players]
+        asked = [act(node, table_id, ids[0], trustee=table_pb2.Trustee(on=number % 2 == 0)) for number in range(50)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        full = [one for one in answers if isinstance(one, grpc.aio.AioRpcError)]
+        assert full
+        assert {one.code() for one in full} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert any(isinstance(one, int) for one in answers)
+        await act(node, table_id, ids[0], trustee=table_pb2.Trustee(on=False))
+
+
+async def test_client_seeds_change_the_deal_and_are_in_its_proof(stack: Stack) -> None:
+    players = await stack.players()
+    ids = [player.player_id for player in players]
+    table_id = await stack.open(terms("happy", clocks={**LONG, "seed_ms": 60_000}), players)
+    clients = [await stack.client(one, table_id).open() for one in ids]
+    for client in clients:
+        await client.act(ready=table_pb2.Ready(ready=True))
+    await clients[0].until_told("committed")
+    assert len(clients[0].last("committed").commitment) == 32
+    for number, client in enumerate(clients):
+        await client.act(give_seed=table_pb2.GiveSeed(seed=bytes([number + 1] * 8)))
+    dealt = await clients[0].until_told("dealt")
+    assert list(dealt.proof.client_seeds) == [bytes([number + 1] * 8) for number in range(3)]
+    await close(clients)
+
+
+# ---- reconnecting ---------------------------------------------------------------------------------------------------
+
+
+async def test_br_073_drop_and_return_restores_seat_hand_last_play_clock_and_multiplier(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    landlord = await to_play(stack, table_id, ids)
+    lead = (await look(stack.nodes[0], table_id, ids[landlord])).seats[landlord].cards.cards[0]
+    await act(stack.nodes[0], table_id, ids[landlord], play=hand_pb2.PlayCards(cards=[lead]))
+    await until(lambda: clients[0].last("played"))
+    before = await look(stack.nodes[0], table_id, ids[0])
+    await clients[0].close()
+    await until(lambda: clients[1].last("presence_set") and not clients[1].last("presence_set").connected)
+    again = await stack.client(ids[0], table_id, node=1).open()
+    after = again.snapshot
+    assert after is not None
+    assert after.you == 0
+    assert after.seats[0].cards == before.seats[0].cards
+    assert (after.on_table, after.on_table_seat, after.trick) == (before.on_table, before.on_table_seat, before.trick)
+    assert after.clock.seat == before.clock.seat
+    assert after.clock.deadline_ms > after.at_ms
+    assert (after.multiplier, after.factors, after.landlord) == (before.multiplier, before.factors, before.landlord)
+    assert [seat.trustee for seat in after.seats] == [False, False, False]
+    await close([again, *clients[1:]])
+
+
+async def test_br_074_one_seat_per_account_however_often_he_is_killed(stack: Stack) -> None:
+    players = await stack.players()
+    table_id = await stack.open(terms("happy"), players[:1])
+    seats = set()
+    for number in range(3):
+        client = await stack.client(players[0].player_id, table_id, node=number % 2).open()
+        sit = table_pb2.SitRequest(table_id=table_id, player=players[0])
+        seats.add((await stack.nodes[number % 2].internal.Sit(sit)).seat)
+        await client.close()
+    snapshot = await look(stack.nodes[0], table_id, players[0].player_id)
+    assert seats == {0}
+    assert [bool(seat.player.player_id) for seat in snapshot.seats] == [True, False, False]
+
+
+async def test_br_075_a_watcher_that_drops_changes_nothing(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    (watcher,) = await stack.players(count=1)
+    await stack.nodes[0].internal.Observe(table_pb2.ObserveRequest(table_id=table_id, observer=watcher, seat=0))
+    client = await stack.client(watcher.player_id, table_id).open()
+    before = await look(stack.nodes[0], table_id, ids[0])
+    await client.close()
+    await clients[0].until_told("observer_presence_set", times=2)
+    after = await look(stack.nodes[0], table_id, ids[0])
+    after.seq = before.seq
+    assert same(after, before)
+    await close(clients)
+
+
+async def test_br_076_a_loser_who_unplugs_is_played_for_and_pays(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack, trustee_ms=1)
+    landlord = await to_play(stack, table_id, ids)
+    for number in (landlord, (landlord + 1) % 3):
+        await clients[number].close()
+    watching = clients[(landlord + 2) % 3]
+    await watching.act(trustee=table_pb2.Trustee(on=True))
+    await watching.until_told("hand_settled")
+    snapshot = await look(stack.nodes[0], table_id, ids[landlord])
+    assert sum(snapshot.last_result.chips) + snapshot.last_result.system_chips == 0
+    assert snapshot.last_result.chips[landlord] != 0
+    assert not snapshot.last_outcome.HasField("fled")
+
+
+async def test_br_077_the_close_of_a_stale_stream_is_ignored(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    newer = await stack.client(ids[0], table_id, node=1).open()
+    await clients[0].close()
+    await until(lambda: not _streams_of(stack, 0, table_id, ids[0]))
+    snapshot = await look(stack.nodes[0], table_id, ids[1])
+    assert (snapshot.seats[0].connected, snapshot.seats[0].trustee) == (True, False)
+    await close([newer, *clients[1:]])
+
+
+def _streams_of(stack: Stack, node: int, table_id: str, player_id: str) -> int:
+    actor = stack.nodes[node].service.node.actor(table_id)
+    return sum(stream.player_id == player_id for stream in actor.audience.streams)
+
+
+async def test_br_078_who_was_away_when_the_hand_ended_sees_result_and_balances(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack, trustee_ms=1, countdown_ms=60_000)
+    await to_play(stack, table_id, ids)
+    await clients[0].close()
+    for number in (1, 2):
+        await clients[number].act(trustee=table_pb2.Trustee(on=True))
+    await clients[1].until_told("hand_settled")
+    again = await stack.client(ids[0], table_id, node=1).open()
+    assert again.snapshot is not None
+    result = again.snapshot.last_result
+    assert result == clients[1].last("hand_settled")
+    assert [seat.balance_chips for seat in again.snapshot.seats] == list(result.balances_chips)
+    assert again.snapshot.last_outcome.winner
+    assert all(proof.server_seed for proof in result.proofs)
+    await close([again, *clients[1:]])
+
+
+async def test_br_079_joining_twice_is_one_seat_and_the_count_stays(stack: Stack) -> None:
+    players = await stack.players()
+    table_id = await stack.open(terms("happy"), players[:2])
+    before = await look(stack.nodes[0], table_id, players[0].player_id)
+    again = table_pb2.SitRequest(table_id=table_id, player=players[1])
+    answers = [await stack.nodes[number % 2].internal.Sit(again) for number in range(4)]
+    assert {answer.seat for answer in answers} == {1}
+    assert same(await look(stack.nodes[1], table_id, players[0].player_id), before)
+
+
+async def test_br_081_rejoining_between_hands_gives_one_consistent_hand(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack, countdown_ms=300)
+    playing = asyncio.create_task(play_hands(stack.nodes, table_id, ids, hands=3))
+    seen = 0
+    while not playing.done():
+        watcher = await stack.client(ids[0], table_id, node=seen % 2).open()
+        snapshot = watcher.snapshot
+        assert snapshot is not None
+        held = [seat.cards.count for seat in snapshot.seats]
+        in_hand = snapshot.clock.phase in (events_pb2.PHASE_BID, events_pb2.PHASE_PLAY)
+        assert snapshot.you == 0
+        assert not in_hand or len(snapshot.seats[0].cards.cards) == held[0]
+        await watcher.close()
+        seen += 1
+    await playing
+    assert seen > 3
+    await close(clients)
+
+
+async def test_br_082_the_seat_is_fixed_for_the_hand(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    turn = clients[0].last("dealt").first_seat
+    await clients[turn].close()
+    sit = table_pb2.SitRequest(table_id=table_id, player=common_pb2.Player(player_id=ids[turn]), seat=(turn + 1) % 3)
+    assert (await stack.nodes[1].internal.Sit(sit)).seat == turn
+    again = await stack.client(ids[turn], table_id, node=1).open()
+    assert again.snapshot is not None
+    assert again.snapshot.you == turn
+    assert again.snapshot.clock.seat == turn
+    await close([again, *(client for number, client in enumerate(clients) if number != turn)])
+
+
+async def test_br_083_who_drops_on_his_own_turn_is_played_for(stack: Stack) -> None:
+    _, _, clients = await happy_hand(stack, trustee_ms=20)
+    turn = clients[0].last("dealt").first_seat
+    other = clients[(turn + 1) % 3]
+    await clients[turn].close()
+    bid = await other.until_told("bid_made")
+    assert (bid.seat, bid.level, bid.by_trustee) == (turn, 0, True)
+    await close([client for number, client in enumerate(clients) if number != turn])
+
+
+async def test_br_084_the_new_session_wins_and_the_old_one_is_told_once(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    for number in range(3):
+        newer = await stack.client(ids[0], table_id, node=number % 2).open()
+        await until(lambda: clients[0].ended)
+        assert [frame.goodbye.why for frame in clients[0].frames if frame.HasField("goodbye")] == ["replaced"]
+        assert not newer.ended
+        clients[0] = newer
+    await close(clients)
+
+
+async def test_br_085_a_blip_is_no_flee(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack, away_ms=5_000)
+    await clients[0].close()
+    await until(lambda: clients[1].last("presence_set") and not clients[1].last("presence_set").connected)
+    again = await stack.client(ids[0], table_id, node=1).open()
+    assert again.snapshot is not None
+    assert again.snapshot.seats[0].connected
+    assert "hand_fled" not in clients[1].names()
+    await close([again, *clients[1:]])
+
+
+async def test_a_connection_that_is_lost_for_too_long_is_a_flee_where_the_room_says_so(stack: Stack) -> None:
+    _, _, clients = await happy_hand(stack, away_ms=50)
+    await clients[0].close()
+    fled = await clients[1].until_told("hand_fled")
+    assert fled.outcome.fled == 0
+    await close(clients[1:])
+
+
+# ---- a node that goes, and others that go on ------------------------------------------------------------------------
+
+
+async def test_a_drained_node_sends_its_clients_on_and_the_hand_goes_on_elsewhere(stack: Stack) -> None:
+    async with table_node(stack.redis_url, stack.nats_url, stack.ledger_port) as node:
+        players = await stack.players()
+        ids = [player.player_id for player in players]
+        table_id = await stack.open(terms("happy", clocks=LONG), players)
+        clients = [await Client(one, table_id, node.stub).open() for one in ids]
+        await begin(clients, "happy")
+        await node.service.drain()
+        for client in clients:
+            await until(lambda: client.ended)  # noqa: B023
+            goodbye = client.goodbye()
+            assert goodbye is not None
+            assert (goodbye.why, goodbye.reconnect) == ("drain", True)
+        with pytest.raises(grpc.aio.AioRpcError, match="no new tables"):
+            await node.internal.Open(table_pb2.OpenRequest(table_id=fresh("t"), terms=terms("happy")))
+    again = []
+    for one, client in zip(ids, clients, strict=True):
+        epoch = client.frames[0].snapshot.epoch
+        again.append(await stack.client(one, table_id).open(after_seq=client.seq, epoch=epoch))
+    snapshot = await look(stack.nodes[0], table_id, ids[0])
+    assert [seat.trustee for seat in snapshot.seats] == [False, False, False]
+    await play_hands(stack.nodes, table_id, ids, hands=1)
+    await close(again)
+
+
+async def test_a_hand_goes_on_when_its_node_is_killed(stack: Stack, leash: Leash, scratch: Path) -> None:
+    players = await stack.players()
+    ids = [player.player_id for player in players]
+    with node_process(stack, leash, scratch) as process:
+        async with server.channel(process.target) as channel:
+            stub = table_pb2_grpc.TableServiceStub(channel)
+            internal = table_pb2_grpc.TableInternalServiceStub(channel)
+            table_id = await stack.open_on(internal, terms("happy", clocks={"auction_ms": 500}), players)
+            clients = [await Client(one, table_id, stub).open() for one in ids]
+            await begin(clients, "happy")
+            process.kill()
+            watcher = await stack.client(ids[0], table_id, node=1).open()
+            bid = await watcher.until_told("bid_made")
+            assert bid.by_trustee
+            await close([watcher, *clients])
+
+
+async def test_who_was_on_a_node_that_died_and_never_comes_back_keeps_no_seat(
+    stack: Stack, leash: Leash, scratch: Path
+) -> None:
+    (player,) = await stack.players(count=1)
+    quick = {"DDZ_TABLE_IDLE_S": "1", "DDZ_TABLE_REVIEW_S": "1", "DDZ_TABLE_REPORT_S": "0.3"}
+    with node_process(stack, leash, scratch, **quick) as process:
+        async with server.channel(process.target) as channel:
+            internal = table_pb2_grpc.TableInternalServiceStub(channel)
+            table_id = await stack.open_on(internal, terms("happy"), [player])
+            ghost = await Client(player.player_id, table_id, table_pb2_grpc.TableServiceStub(channel)).open()
+            process.kill()
+            await until(lambda: ghost.ended)
+    store = stack.nodes[0].service.node.store
+    await until_async(lambda: seat_is_free(store, table_id))
+
+
+async def seat_is_free(store: Store, table_id: str) -> bool:
+    """Whether the log tells that somebody has left his seat."""
+    entries = [events_pb2.LogEntry.FromString(entry) for entry in await store.read(table_id)]
+    return any(event.HasField("seat_left") for entry in entries for event in entry.events)
+
+
+async def test_news_that_are_lost_are_read_from_the_log(stack: Stack) -> None:
+    async with table_node(stack.redis_url, stack.nats_url, stack.ledger_port, report_s=0.1) as node:
+        table_id, ids, clients = await happy_hand(stack)
+        deaf = await Client(ids[0], table_id, node.stub).open()
+        node.service.node.news.unlisten(table_id)
+        await act(stack.nodes[0], table_id, ids[1], trustee=table_pb2.Trustee(on=True))
+        await deaf.until_told("trustee_set")
+        await close([deaf, *clients])
