@@ -8,6 +8,7 @@ from typing import Final
 
 import asyncpg
 import nats
+import nats.errors
 from nats.aio.client import Client as NatsClient
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -72,4 +73,5 @@ async def nats_bus(url: str, *, name: str) -> AsyncIterator[NatsClient]:
     try:
         yield client
     finally:
-        await client.close()
+        with contextlib.suppress(OSError, nats.errors.Error):  # a bus that is away cannot be told
+            await client.close()

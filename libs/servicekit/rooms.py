@@ -9,8 +9,8 @@
       seating: matched         # or by_choice
       terms: {book: rob, base_chips: 10, initial_multiplier: 1, rake_chips: 5, minimum_chips: 100}
 
-Beside the fields of ddz.common.v1.Terms, `base_chips` stands for equal bounds, and `book_fields` (a mapping) for
-book_fields_json. terms.room_id and terms.matched follow from the room.
+Beside the fields of ddz.common.v1.Terms, `base_chips` stands for equal bounds, `book_fields` (a mapping) for
+book_fields_json, and `book_file` (a file with all fields of a rule book, docs/own-rule-book.md) for book and both. terms.room_id and terms.matched follow from the room.
 """
 
 from __future__ import annotations
@@ -141,6 +141,9 @@ class Rooms:
         """Every room, in the file's order."""
         return tuple(self._rooms.values())
 
+    def __contains__(self, room_id: str) -> bool:
+        return room_id in self._rooms
+
     def get(self, room_id: str) -> lobby_pb2.Room:
         """One room; raises Refusal NOT_FOUND."""
         room = self._rooms.get(room_id)
@@ -185,11 +188,7 @@ def book_of(terms: common_pb2.Terms) -> rulebook.RuleBook:
 
     Raises doudizhu.Malformed that names the field.
     """
-    fields = json.loads(terms.book_fields_json) if terms.book_fields_json else {}
-    known = rulebook.BOOKS.get(terms.book)
-    if known is not None:
-        return rulebook.override(known, fields) if fields else known
-    return rulebook.load({"id": terms.book, **fields})
+    return rulebook.book_of(terms.book, terms.book_fields_json)
 
 
 def _extended(document: _Document, name: str, clocks: object) -> tuple[lobby_pb2.Room, ...]:
@@ -240,12 +239,26 @@ def _terms(document: _Document, path: Path_, entry: Mapping[str, Any], clocks: o
         if "base_min_chips" in terms or "base_max_chips" in terms:
             raise document.wrong((*path, "base_chips"), "cannot stand beside base_min_chips and base_max_chips", room)
         terms["base_min_chips"] = terms["base_max_chips"] = terms.pop("base_chips")
+    if "book_file" in terms:
+        fields = _book_file(document, (*path, "book_file"), terms.pop("book_file"), room)
+        terms = {"book": fields["id"], "book_fields": {**fields, **terms.pop("book_fields", {})}, **terms}
     if "book_fields" in terms:
         terms["book_fields_json"] = json.dumps(terms.pop("book_fields"), sort_keys=True)
     if isinstance(clocks, dict):
         own = terms.get("clocks", {})
         terms["clocks"] = {**clocks, **own} if isinstance(own, dict) else own
     return terms
+
+
+def _book_file(document: _Document, path: Path_, name: object, room: str) -> dict[str, object]:
+    """All fields of the operator's own rule book, from a YAML or JSON file beside the rooms file."""
+    if not isinstance(name, str):
+        raise document.wrong(path, "must be the name of a file", room)
+    fields = _Document(document.path.parent / name).data
+    try:
+        return rulebook.dump(rulebook.load(fields if isinstance(fields, dict) else {}))
+    except Refusal as refusal:
+        raise document.wrong(path, f"({name}): {refusal.message}", room) from None
 
 
 def _fill(document: _Document, path: Path_, entry: object, message: Any, room: str) -> None:
@@ -284,8 +297,6 @@ def _check(document: _Document, path: Path_, room: lobby_pb2.Room) -> None:
         field = "book_fields" if known or terms.book_fields_json else "book"
         words = refusal.message if field == "book_fields" else f"{terms.book!r} is not a rule book's id"
         raise document.wrong((*path, field), f": {words}", room.room_id) from None
-    except ValueError:
-        raise document.wrong((*path, "book_fields_json"), "is no JSON object", room.room_id) from None
     if terms.book not in rulebook.BOOKS:
         terms.book_fields_json = json.dumps(rulebook.dump(book), sort_keys=True)
     if terms.base_min_chips != terms.base_max_chips and not book.negotiated_base:

@@ -99,10 +99,15 @@ class Desk:
         return ticket
 
     async def room_of(self, player_id: str, ticket_id: str) -> str:
-        """The room of a player's own ticket; raises NOT_FOUND, for another's too."""
+        """The room of a player's own ticket; raises NOT_FOUND, for another's too.
+
+        A ticket that still waits in a room that is gone from the file is cancelled: nobody looks there any more.
+        """
         room_id = await self._store.room_of(player_id, ticket_id)
         if room_id is None:
             raise Refusal(Reason.NOT_FOUND, "There is no such ticket.", field="ticket_id")
+        if room_id not in self._rooms:
+            await self._store.cancel(room_id, ticket_id, now_ms())
         return room_id
 
     async def _entry(self, player: common_pb2.Player, room: lobby_pb2.Room) -> Entry:
@@ -119,6 +124,8 @@ class Desk:
     async def _enter(self, pointer: Pointer, room_id: str, entry: Entry, *, create: bool) -> Ticket:
         """The pointer's ticket. One that never came into its queue is made if it is for this room, else ended."""
         now = now_ms()
+        if pointer.room_id not in self._rooms:
+            await self._store.cancel(pointer.room_id, pointer.ticket_id, now)
         create &= pointer.room_id == room_id and now - pointer.at_ms < _FRESH_MS
         ticket = await self._store.enter(pointer, entry, now, create=create)
         self._matcher.wake(pointer.room_id)

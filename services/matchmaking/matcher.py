@@ -24,7 +24,7 @@ _TICK_S: Final = 0.2
 _SWEEP_S: Final = 1.0
 _OPENING_AT_ONCE: Final = 64
 _STOP_S: Final = 5.0
-_RELAY_S: Final = 0.2
+_RELAY_S: Final = 0.5
 _TROUBLE_S: Final = 0.5
 
 log = logs.get("matcher")
@@ -40,6 +40,7 @@ class Matcher:
         self._news = news
         self._owner = owner
         self._wake: dict[str, asyncio.Event] = {}
+        self._loops: dict[str, asyncio.Task[None]] = {}
         self._room = asyncio.Semaphore(_OPENING_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -52,16 +53,16 @@ class Matcher:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Runs the loops of all rooms; at the end the tables that are being opened are waited for."""
-        loops = [asyncio.create_task(self._loop(room.room_id)) for room in self._rooms.all()]
-        loops.append(asyncio.create_task(self._relay()))
+        """Runs the loops of all rooms, as the rooms file has them; at the end tables being opened are waited for."""
+        self._start_loops()
+        others = [asyncio.create_task(self._relay()), asyncio.create_task(self._rooms.follow(self._start_loops))]
         try:
             yield
         finally:
             await self.stop()
-            for loop in loops:
-                loop.cancel()
-            await asyncio.gather(*loops, return_exceptions=True)
+            for task in (*others, *self._loops.values()):
+                task.cancel()
+            await asyncio.gather(*others, *self._loops.values(), return_exceptions=True)
 
     async def stop(self) -> None:
         """Claims nothing more; returns when its claims are tables or given back. Those in doubt others take over."""
@@ -72,13 +73,21 @@ class Matcher:
                 task.cancel()
             await asyncio.gather(*slow, return_exceptions=True)
 
+    def _start_loops(self) -> None:
+        for room in self._rooms.all():
+            if room.room_id not in self._loops or self._loops[room.room_id].done():
+                self._loops[room.room_id] = asyncio.create_task(self._loop(room.room_id))
+
     async def _loop(self, room_id: str) -> None:
+        """Until the room is gone from the file, and then until nobody waits there any more."""
         wake = self._wake[room_id] = asyncio.Event()
         next_sweep = 0.0
         while True:
             wake.clear()
             try:
-                while not self._stopping and await self._look(room_id):
+                if room_id not in self._rooms and not await self._sweep(room_id, everything=True):
+                    return
+                while room_id in self._rooms and not self._stopping and await self._look(room_id):
                     pass
                 if time.monotonic() >= next_sweep and not self._stopping:
                     next_sweep = time.monotonic() + _SWEEP_S
@@ -106,8 +115,9 @@ class Matcher:
             await self._news.changed(room_id, [ticket for claim in claims for ticket in claim.ticket_ids])
         return due == _BATCH
 
-    async def _sweep(self, room_id: str) -> None:
-        ended, claims = await self._store.sweep(room_id, now_ms(), self._owner, _BATCH)
+    async def _sweep(self, room_id: str, *, everything: bool = False) -> int:
+        """Ends what has to end; how many tickets still wait. With `everything` all that wait are ended."""
+        ended, claims = await self._store.sweep(room_id, now_ms(), self._owner, _BATCH, everything=everything)
         for claim in claims:
             log.warning("claim taken over", extra={"room": room_id})
             self._open(room_id, claim)
@@ -115,7 +125,9 @@ class Matcher:
             counts.EXPIRIES.labels(room_id, why).inc()
         if ended:
             await self._news.changed(room_id, [ticket for ticket, _ in ended])
-        counts.WAITING.labels(room_id).set(await self._store.waiting(room_id))
+        waiting = await self._store.waiting(room_id)
+        counts.WAITING.labels(room_id).set(waiting)
+        return waiting
 
     async def _relay(self) -> None:
         """Tells JetStream of the matches of all instances; while it is away they wait in Redis."""

@@ -64,6 +64,9 @@ class Opener:
         started = time.monotonic()
         try:
             with counts.OPENING.track_inprogress():
+                if room_id not in self._rooms:
+                    await self._back(room_id, claim, "room gone")
+                    return
                 request = self._request(room_id, claim)
                 if await self._asked(room_id, claim, request):
                     await self._finish(room_id, claim, request)

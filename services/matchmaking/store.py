@@ -169,11 +169,16 @@ class Store:
         return bool(await self._run("settle", room_id, arguments))
 
     async def sweep(
-        self, room_id: str, now_ms: int, owner: str, limit: int
+        self, room_id: str, now_ms: int, owner: str, limit: int, *, everything: bool = False
     ) -> tuple[list[tuple[str, str]], list[Claim]]:
-        """Ends the tickets of who is gone (ticket, why), and takes over the claims of a matcher that is gone."""
+        """Ends the tickets of who is gone (ticket, why), and takes over the claims of a matcher that is gone.
+
+        With `everything` all owners are.
+        """
         patience = self._patience
-        arguments = [now_ms, now_ms - patience.longest_ms, limit, now_ms + patience.claim_ms, owner, KEEP_ENDED_S]
+        gone = "+inf" if everything else now_ms
+        too_long = now_ms - patience.longest_ms
+        arguments = [now_ms, too_long, limit, now_ms + patience.claim_ms, owner, KEEP_ENDED_S, gone]
         ended, epoch, *claims = await self._run("sweep", room_id, arguments)
         words = [word.decode() for word in ended]
         taken = [_claim(found, epoch, inherited=True) for found in claims]
@@ -207,8 +212,8 @@ class Store:
         await self._call("HDEL", f"{_room_key(room_id)}:made", *table_ids)
 
     async def waiting(self, room_id: str) -> int:
-        """How many tickets can be matched now."""
-        return int(await self._call("ZCARD", f"{_room_key(room_id)}:age"))
+        """How many tickets wait, whether their owners are there or not."""
+        return int(await self._call("ZCARD", f"{_room_key(room_id)}:lease"))
 
     async def _run(self, name: str, room_id: str, arguments: Sequence[Any]) -> Any:
         return await self._call("EVALSHA", _SHAS[name], 1, _room_key(room_id), *arguments)

@@ -1,6 +1,6 @@
 -- Ends tickets whose owner is gone or that have waited too long, and takes over claims whose matcher is gone.
 -- ARGV: now, arrival before which a ticket has waited too long, how many of each at most, new claim lease end, owner,
---       seconds to keep an end
+--       seconds to keep an end, lease up to which an owner is gone
 -- Returns {{ended ticket, why, ...}, epoch, {claim, who, joined, who, joined, who, joined}, ...}.
 local now, limit = ARGV[1], ARGV[3]
 local ended = {}
@@ -9,7 +9,7 @@ local function expire(ticket, why)
   ended[#ended + 1] = ticket
   ended[#ended + 1] = why
 end
-for _, ticket in ipairs(redis.call('ZRANGEBYSCORE', LEASE, '-inf', now, 'LIMIT', 0, limit)) do
+for _, ticket in ipairs(redis.call('ZRANGEBYSCORE', LEASE, '-inf', ARGV[7], 'LIMIT', 0, limit)) do
   expire(ticket, 'gone')
 end
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', AGE, '-inf', ARGV[2], 'LIMIT', 0, limit)) do

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,8 +15,8 @@ from redis.asyncio import Redis
 
 from ddz.common.v1 import common_pb2
 from ddz.matchmaking.v1 import matchmaking_pb2, matchmaking_pb2_grpc
-from services.matchmaking import service
 from servicekit import clients, identity, server
+from services.matchmaking import service
 from tests.services.lobby.doubles import Ledger, TableHouse, standing
 
 ROOMS_FILE = Path(__file__).parents[3] / "deploy" / "rooms.yaml"
@@ -65,12 +66,16 @@ class Person:
 
     async def join(self, room_id: str = ROOM, hall: Hall | None = None) -> matchmaking_pb2.Ticket:
         request = matchmaking_pb2.JoinRequest(room_id=room_id)
-        answer = await (hall or self.hall).stub.Join(request, metadata=identity.metadata(self.player))
+        answer: matchmaking_pb2.JoinResponse = await (hall or self.hall).stub.Join(
+            request, metadata=identity.metadata(self.player)
+        )
         return answer.ticket
 
     async def cancel(self, ticket_id: str, hall: Hall | None = None) -> matchmaking_pb2.Ticket:
         request = matchmaking_pb2.CancelRequest(ticket_id=ticket_id)
-        answer = await (hall or self.hall).stub.Cancel(request, metadata=identity.metadata(self.player))
+        answer: matchmaking_pb2.CancelResponse = await (hall or self.hall).stub.Cancel(
+            request, metadata=identity.metadata(self.player)
+        )
         return answer.ticket
 
     def watch(self, ticket_id: str, hall: Hall | None = None) -> Any:
@@ -82,7 +87,7 @@ class Person:
         last = None
         async for answer in self.watch(ticket_id, hall):
             last = answer.ticket
-        assert last is not None
+        assert isinstance(last, matchmaking_pb2.Ticket)
         return last
 
 
@@ -132,4 +137,8 @@ async def hall(opened: Open) -> AsyncIterator[Hall]:
         yield hall
 
 
-Check = Callable[[], Awaitable[bool] | bool]
+async def until(condition: Callable[[], Awaitable[bool]], timeout_s: float = 20.0) -> None:
+    """Waits until the condition holds; fails when it does not in time."""
+    async with asyncio.timeout(timeout_s):
+        while not await condition():  # noqa: ASYNC110, what is waited for is in another process
+            await asyncio.sleep(0.01)

@@ -1,38 +1,428 @@
-"""Join, cancel, watch: what one person and three see."""
+"""Join, quick start, cancel, watch: what people see. Rows of reports of other systems' faults by their number (BR)."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
+import random
+from pathlib import Path
 
-from tests.services.matchmaking.conftest import CANCELLED, MATCHED, ROOM, WAITING, Hall
+import pytest
+import yaml
+
+from ddz.matchmaking.v1 import matchmaking_pb2
+from doudizhu.refusal import Refusal
+from servicekit import clients, identity
+from tests.services.lobby.conftest import refusal_of
+from tests.services.matchmaking.conftest import (
+    CANCELLED,
+    CLAIMED,
+    EXPIRED,
+    MATCHED,
+    ROOM,
+    ROOMS_FILE,
+    WAITING,
+    Hall,
+    Open,
+    Person,
+    until,
+)
+
+
+async def seated(*players: Person, room_id: str = ROOM) -> str:
+    """Joins and returns the one table that all got."""
+    tickets = await asyncio.gather(*(player.join(room_id) for player in players))
+    ends = await asyncio.gather(*(p.end_of(t.ticket_id) for p, t in zip(players, tickets, strict=True)))
+    assert {end.state for end in ends} == {MATCHED}
+    (table_id,) = {end.table_id for end in ends}
+    return table_id
+
+
+# ---- joining --------------------------------------------------------------------------------------------------------
 
 
 async def test_three_who_join_get_one_table(hall: Hall) -> None:
     players = hall.players(3)
-    tickets = [await player.join() for player in players]
-    assert [ticket.ticket_id for ticket in tickets] == [f"{player.id}-1" for player in players]
-    ends = await asyncio.gather(
-        *(player.end_of(ticket.ticket_id) for player, ticket in zip(players, tickets, strict=True))
-    )
-    assert {end.state for end in ends} == {MATCHED}
-    (table_id,) = {end.table_id for end in ends}
+    table_id = await seated(*players)
     request = hall.tables.tables[table_id]
     assert sorted(player.player_id for player in request.players) == sorted(player.id for player in players)
     assert {player.display_name for player in request.players} == {player.player.display_name for player in players}
     assert (request.terms.room_id, request.terms.matched) == (ROOM, True)
 
 
-async def test_joining_twice_gives_the_same_ticket(hall: Hall) -> None:
+async def test_a_room_by_choice_gives_a_quick_table(hall: Hall) -> None:
+    table_id = await seated(*hall.players(3), room_id="classic-beginner")
+    assert not hall.tables.tables[table_id].terms.matched
+
+
+async def test_the_same_tickets_make_the_same_table_again(opened: Open) -> None:
+    """A seeded demo repeats exactly."""
+    tables = []
+    for _ in range(2):
+        async with opened() as hall:
+            players = hall.players(3)
+            for number, person in enumerate(players):
+                person.player.player_id = f"same{number}"
+                hall.ledger.chips[person.id] = 1_000
+            table_id = await seated(*players)
+            tables.append((table_id, hall.tables.seats[table_id]))
+    assert tables[0] == tables[1]
+
+
+async def test_a_queue_that_lost_its_memory_makes_other_tables(opened: Open) -> None:
+    tables = set()
+    for _ in range(2):
+        async with opened(deal_seed="") as hall:
+            players = hall.players(3)
+            for number, person in enumerate(players):
+                person.player.player_id = f"lost{number}"
+                hall.ledger.chips[person.id] = 1_000
+            tables.add(await seated(*players))
+    assert len(tables) == 2
+
+
+@pytest.mark.parametrize(("chips", "reason"), [(199, "BELOW_MINIMUM"), (50_001, "ABOVE_MAXIMUM")])
+async def test_chips_outside_the_rooms_bounds_are_refused(hall: Hall, chips: int, reason: str) -> None:
+    refused = await refusal_of(hall.player(chips=chips).join())
+    assert refused.reason == reason
+    bound = {"BELOW_MINIMUM": ("minimum_chips", "200"), "ABOVE_MAXIMUM": ("maximum_chips", "50000")}[reason]
+    assert refused.data.items() >= {bound, ("chips", str(chips))}
+
+
+@pytest.mark.parametrize("chips", [200, 50_000])
+async def test_chips_at_the_rooms_bounds_are_enough(hall: Hall, chips: int) -> None:
+    assert (await hall.player(chips=chips).join()).state == WAITING
+
+
+async def test_one_account_waits_in_one_room(hall: Hall) -> None:
     player = hall.player()
-    first, second = await player.join(), await player.join()
-    assert first.ticket_id == second.ticket_id
-    assert (first.state, second.state, second.position) == (WAITING, WAITING, 1)
+    ticket = await player.join()
+    refused = await refusal_of(player.join("happy-beginner"))
+    assert refused.reason == "LIMIT_REACHED"
+    assert refused.data["ticket_id"] == ticket.ticket_id
+    await player.cancel(ticket.ticket_id)
+    assert (await player.join("happy-beginner")).state == WAITING
 
 
-async def test_cancel(hall: Hall) -> None:
+async def test_without_the_ledger_nobody_is_queued(hall: Hall) -> None:
+    def down() -> None:
+        raise Refusal("UNAVAILABLE", "down")
+
+    player = hall.player()
+    hall.ledger.fault = down
+    assert (await refusal_of(player.join())).reason == "UNAVAILABLE"
+    hall.ledger.fault = lambda: None
+    assert (await player.join()).state == WAITING
+
+
+@pytest.mark.parametrize("room_id", ["-1", "0", "2147483648", "", "no-such-room", "x" * 49, "rob'; --", "{rob}"])
+async def test_br_088_br_133_what_is_no_room_is_refused_and_opens_none(hall: Hall, room_id: str) -> None:
+    assert (await refusal_of(hall.player().join(room_id))).reason in ("INVALID", "NOT_FOUND")
+    assert await hall.redis.keys("mm:*") == []
+    assert hall.tables.tables == {}
+
+
+async def test_who_sits_at_a_table_is_sent_back_there(hall: Hall) -> None:
+    players = hall.players(3)
+    table_id = await seated(*players)
+    again = await players[0].join()
+    assert (again.ticket_id, again.state, again.table_id) == (f"{players[0].id}-1", MATCHED, table_id)
+    hall.tables.leave(table_id, players[0].id)
+    assert (await players[0].join()).ticket_id == f"{players[0].id}-2"
+
+
+async def test_who_sits_by_choice_is_not_queued_until_he_leaves(hall: Hall) -> None:
+    from ddz.lobby.v1 import lobby_pb2
+
+    player = hall.player()
+    hall.tables.seats["tchoice"] = [player.id, "", ""]
+    summary = lobby_pb2.TableSummary(table_id="tchoice", room_id=ROOM, phase="seating", seq=1)
+    summary.players.add(player_id=player.id)
+    async with clients.nats_bus(hall.config.nats_url, name="test") as bus:
+        await bus.publish("ddz.lobby.table", summary.SerializeToString())
+        await bus.flush()
+
+    async def refused() -> bool:
+        try:
+            ticket = await player.join()
+        except Exception:
+            return True
+        await player.cancel(ticket.ticket_id)
+        return False
+
+    await until(refused)
+    refusal = await refusal_of(player.join())
+    assert (refusal.reason, refusal.data["table_id"]) == ("ALREADY_SEATED", "tchoice")
+    hall.tables.leave("tchoice", player.id)
+    assert (await player.join()).state == WAITING
+
+
+# ---- quick start ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("chips", "book", "room_id"),
+    [
+        (1_000, "rob", "rob-beginner"),
+        (20_000, "rob", "rob-middle"),
+        (10**9, "rob", "rob-master"),
+        (60_000, "classic", "classic-middle"),
+        (500, "", "happy-beginner"),
+    ],
+)
+async def test_quick_start_queues_for_the_best_room(hall: Hall, chips: int, book: str, room_id: str) -> None:
+    player = hall.player(chips=chips)
+    request = matchmaking_pb2.QuickStartRequest(book=book)
+    answer = await hall.stub.QuickStart(request, metadata=identity.metadata(player.player))
+    assert (answer.ticket.room_id, answer.ticket.state) == (room_id, WAITING)
+    again = await hall.stub.QuickStart(request, metadata=identity.metadata(player.player))
+    assert again.ticket.ticket_id == answer.ticket.ticket_id
+
+
+async def test_quick_start_finds_the_ticket_that_one_has(hall: Hall) -> None:
+    player = hall.player()
+    ticket = await player.join("happy-beginner")
+    request = matchmaking_pb2.QuickStartRequest(book="rob")
+    answer = await hall.stub.QuickStart(request, metadata=identity.metadata(player.player))
+    assert (answer.ticket.ticket_id, answer.ticket.room_id) == (ticket.ticket_id, "happy-beginner")
+
+
+async def test_quick_start_names_the_least_chips(hall: Hall) -> None:
+    player = hall.player(chips=10)
+    call = hall.stub.QuickStart(matchmaking_pb2.QuickStartRequest(), metadata=identity.metadata(player.player))
+    refused = await refusal_of(call)
+    assert (refused.reason, refused.data["minimum_chips"]) == ("BELOW_MINIMUM", "200")
+
+
+# ---- cancelling -----------------------------------------------------------------------------------------------------
+
+
+async def test_cancel_and_cancel_again(hall: Hall) -> None:
     player = hall.player()
     ticket = await player.join()
     assert (await player.cancel(ticket.ticket_id)).state == CANCELLED
     assert (await player.cancel(ticket.ticket_id)).state == CANCELLED
+    assert (await player.join()).ticket_id == f"{player.id}-2"
+
+
+async def test_nobody_cancels_or_watches_anothers_ticket(hall: Hall) -> None:
+    player, stranger = hall.players(2)
+    ticket = await player.join()
+    assert (await refusal_of(stranger.cancel(ticket.ticket_id))).reason == "NOT_FOUND"
+    assert (await refusal_of(stranger.end_of(ticket.ticket_id))).reason == "NOT_FOUND"
+    assert (await player.join()).state == WAITING
+
+
+@pytest.mark.parametrize("ticket_id", ["p1-1", "1", "-", "p1", "p1-", "p1-99999999999999999999"])
+async def test_a_ticket_that_does_not_exist_is_not_found(hall: Hall, ticket_id: str) -> None:
+    player = hall.player()
+    assert (await refusal_of(player.cancel(ticket_id))).reason == "NOT_FOUND"
+    assert (await refusal_of(player.end_of(ticket_id))).reason == "NOT_FOUND"
+
+
+async def test_br_090_a_cancel_after_the_match_comes_too_late_and_there_is_one_game(hall: Hall) -> None:
+    players = hall.players(3)
+    table_id = await seated(*players)
+    for _ in range(2):
+        refused = await refusal_of(players[0].cancel(f"{players[0].id}-1"))
+        assert (refused.reason, refused.data["table_id"]) == ("TOO_LATE", table_id)
+    assert list(hall.tables.tables) == [table_id]
+
+
+async def test_br_093_leaving_at_the_instant_of_the_start_is_in_time_or_too_late(hall: Hall) -> None:
+    """A cancel races the match three hundred times: whoever was told "cancelled" is at no table, else he is at one."""
+    dice = random.Random(93)
+
+    async def one() -> bool:
+        players = hall.players(3)
+        tickets = [await player.join() for player in players[:2]]
+        joining = asyncio.create_task(players[2].join())
+        await asyncio.sleep(dice.random() / 200)
+        cancel = matchmaking_pb2.CancelRequest(ticket_id=tickets[0].ticket_id)
+        answer = await asyncio.gather(
+            hall.stub.Cancel(cancel, metadata=identity.metadata(players[0].player)), return_exceptions=True
+        )
+        await joining
+        cancelled = isinstance(answer[0], matchmaking_pb2.CancelResponse)
+        if cancelled:
+            assert hall.tables_of(players[0].id) == []
+            others = hall.players(1)
+            await seated(players[1], players[2], *others)
+        else:
+            await until(lambda: has_table(hall, players[0].id))
+        return cancelled
+
+    answers = [await one() for _ in range(300)]
+    assert len(set(answers)) == 2
+    seats = list(itertools.chain.from_iterable(hall.tables.seats.values()))
+    assert len(seats) == len(set(seats))
+
+
+async def has_table(hall: Hall, player_id: str) -> bool:
+    return bool(hall.tables_of(player_id))
+
+
+# ---- watching -------------------------------------------------------------------------------------------------------
+
+
+async def test_the_stream_tells_the_place_and_the_table(hall: Hall) -> None:
+    players = hall.players(3)
+    first, second = [await player.join() for player in players[:2]]
+    states: list[matchmaking_pb2.Ticket] = []
+
+    async def watch() -> None:
+        async for answer in players[1].watch(second.ticket_id):
+            states.append(answer.ticket)  # noqa: PERF401, read while it grows
+
+    task = asyncio.create_task(watch())
+    await until(lambda: told(states, 1))
+    assert (states[0].state, states[0].position, states[0].room_id) == (WAITING, 2, ROOM)
+    await players[0].cancel(first.ticket_id)
+    await until(lambda: told(states, 2))
+    assert (states[-1].state, states[-1].position) == (WAITING, 1)
+    await seated(*players[2:], hall.player())
+    await task
+    assert states[-1].state == MATCHED
+    assert states[-1].table_id in hall.tables.tables
+    assert {state.state for state in states} <= {WAITING, CLAIMED, MATCHED}
+    waits = [state.waited_ms for state in states]
+    assert waits == sorted(waits)
+
+
+async def told(states: list[matchmaking_pb2.Ticket], count: int) -> bool:
+    return len(states) >= count
+
+
+async def test_an_estimate_is_given_once_others_have_been_matched(hall: Hall) -> None:
+    await seated(*hall.players(3))
+    player = hall.player()
+    ticket = await player.join()
+    async for answer in player.watch(ticket.ticket_id):
+        assert answer.ticket.estimate_ms >= 1_000
+        break
+
+
+async def test_a_stream_that_comes_late_is_told_the_end(hall: Hall) -> None:
+    players = hall.players(3)
+    table_id = await seated(*players)
+    end = await players[0].end_of(f"{players[0].id}-1")
+    assert (end.state, end.table_id) == (MATCHED, table_id)
+
+
+async def test_an_instance_sees_what_another_one_matched(opened: Open, hall: Hall) -> None:
+    async with opened(beside=hall) as other:
+        players = hall.players(3)
+        tickets = [await player.join() for player in players]
+        watched = zip(players, tickets, (hall, other, other), strict=True)
+        ends = await asyncio.gather(*(player.end_of(ticket.ticket_id, at) for player, ticket, at in watched))
+        assert {end.state for end in ends} == {MATCHED}
+
+
+async def test_br_077_br_085_the_close_of_a_stale_stream_changes_nothing(hall: Hall) -> None:
+    player = hall.player()
+    ticket = await player.join()
+    stale, fresh = player.watch(ticket.ticket_id), player.watch(ticket.ticket_id)
+    await stale.read()
+    await fresh.read()
+    stale.cancel()
+    others = hall.players(2)
+    await seated(*others, player)
+    fresh.cancel()
+
+
+async def test_br_091_a_ghost_of_the_queue_is_skipped_and_ends(opened: Open) -> None:
+    async with opened(grace_s=0.3) as hall:
+        ghost, *players = hall.players(4)
+        ticket = await ghost.join()
+        stream = ghost.watch(ticket.ticket_id)
+        await stream.read()
+        stream.cancel()
+
+        async def skipped() -> bool:
+            return await hall.redis.zcard(f"mm:{{{ROOM}}}:age") == 0
+
+        await until(skipped)
+        await seated(*players)
+        assert hall.tables_of(ghost.id) == []
+
+        async def ended() -> bool:
+            return await hall.redis.hget(f"mm:{{{ROOM}}}:t:{ticket.ticket_id}", "state") == b"expired"
+
+        await until(ended)
+        assert (await ghost.end_of(ticket.ticket_id)).state == EXPIRED
+        assert (await ghost.join()).ticket_id == f"{ghost.id}-2"
+
+
+async def test_who_comes_back_in_time_keeps_his_place(hall: Hall) -> None:
+    player, *others = hall.players(3)
+    ticket = await player.join()
+    stream = player.watch(ticket.ticket_id)
+    await stream.read()
+    stream.cancel()
     again = await player.join()
-    assert again.ticket_id == f"{player.id}-2"
+    assert (again.ticket_id, again.position) == (ticket.ticket_id, 1)
+    await seated(player, *others)
+
+
+async def test_a_ticket_without_any_sign_of_its_owner_ends(opened: Open) -> None:
+    async with opened(lease_s=0.3) as hall:
+        player = hall.player()
+        ticket = await player.join()
+
+        async def ended() -> bool:
+            return await hall.redis.hget(f"mm:{{{ROOM}}}:t:{ticket.ticket_id}", "state") == b"expired"
+
+        await until(ended)
+
+
+async def test_nobody_waits_for_ever(opened: Open) -> None:
+    async with opened(longest_s=0.5) as hall:
+        player = hall.player()
+        assert (await player.end_of((await player.join()).ticket_id)).state == EXPIRED
+
+
+@pytest.mark.parametrize("clients_of_one", [3, 6])
+async def test_br_074_br_079_one_account_from_many_clients_has_one_ticket(
+    opened: Open, hall: Hall, clients_of_one: int
+) -> None:
+    async with opened(beside=hall) as other:
+        player = hall.player()
+        joins = [player.join(hall=(number % 2 and other) or hall) for number in range(clients_of_one)]
+        tickets = await asyncio.gather(*joins)
+        assert {ticket.ticket_id for ticket in tickets} == {f"{player.id}-1"}
+        assert await hall.redis.zcard(f"mm:{{{ROOM}}}:age") == 1
+        await seated(player, *hall.players(2))
+
+
+async def test_br_089_two_last_joins_at_once_make_one_match(opened: Open, hall: Hall) -> None:
+    async with opened(beside=hall) as other:
+        for _ in range(100):
+            players = hall.players(4)
+            await asyncio.gather(*(player.join() for player in players[:2]))
+            await asyncio.gather(players[2].join(hall=hall), players[3].join(hall=other))
+            await until(lambda: has_table(hall, players[0].id))  # noqa: B023
+            tables = {table for player in players for table in hall.tables_of(player.id)}
+            assert len(tables) == 1
+            left = [player for player in players if not hall.tables_of(player.id)]
+            assert len(left) == 1
+            await left[0].cancel(f"{left[0].id}-1")
+
+
+# ---- the rooms file -------------------------------------------------------------------------------------------------
+
+
+async def test_rooms_change_without_a_restart(opened: Open, tmp_path: Path) -> None:
+    file = tmp_path / "rooms.yaml"
+    content = yaml.safe_load(ROOMS_FILE.read_text())
+    file.write_text(json.dumps(content))
+    async with opened(rooms_file=str(file)) as hall:
+        player = hall.player()
+        ticket = await player.join()
+        watching = asyncio.create_task(player.end_of(ticket.ticket_id))
+        content["rooms"] = [room for room in content["rooms"] if room["room_id"] != ROOM]
+        content["rooms"].append({**content["rooms"][0], "room_id": "new-room"})
+        file.write_text(json.dumps(content))
+        assert (await watching).state == EXPIRED
+        assert (await refusal_of(player.join())).reason == "NOT_FOUND"
+        await seated(player, *hall.players(2), room_id="new-room")
