@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
-
+import doudizhu
 from ddz.common.v1.common_pb2 import Terms
-from doudizhu.rulebook import BOOKS, RuleBook, load, override
+from doudizhu import RuleBook
 
 
 def book_of(terms: Terms) -> RuleBook:
@@ -14,11 +12,4 @@ def book_of(terms: Terms) -> RuleBook:
 
     Raises Malformed for a book that is neither: the servers are newer than this client.
     """
-    return _book(terms.book, terms.book_fields_json)
-
-
-@lru_cache(maxsize=64)
-def _book(book_id: str, fields_json: str) -> RuleBook:
-    if book_id not in BOOKS:
-        return load(fields_json)
-    return override(BOOKS[book_id], json.loads(fields_json)) if fields_json else BOOKS[book_id]
+    return doudizhu.book_of(terms.book, terms.book_fields_json)

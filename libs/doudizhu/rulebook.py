@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from doudizhu.refusal import Malformed, Reason
@@ -226,7 +227,7 @@ def load(source: Mapping[str, object] | str | bytes) -> RuleBook:
 
     Raises Malformed, naming the field, when one is missing, unknown, of another type or out of its range.
     """
-    fields = _parse(source) if isinstance(source, str | bytes) else source
+    fields = _parse(source, "book") if isinstance(source, str | bytes) else source
     if unknown := sorted(set(fields) - set(_TYPES)):
         raise _wrong(unknown[0], "is not a field of a rule book")
     if missing := [name for name in _TYPES if name not in fields]:
@@ -240,18 +241,36 @@ def override(book: RuleBook, fields: Mapping[str, object]) -> RuleBook:
     return load({**dump(book), **fields})
 
 
+@lru_cache(maxsize=1024)
+def book_of(book_id: str, fields_json: str = "") -> RuleBook:
+    """The book that a room plays by: a known one with the fields it overrides, or one given whole.
+
+    `fields_json`: the JSON text of a mapping, or empty. Raises Malformed that names the field: `book` for an id that
+    is unknown and comes without fields, `book_fields_json` for what is no mapping, else as `load`.
+    """
+    fields: Mapping[str, object] = {}
+    if fields_json:
+        fields = _parse(fields_json, "book_fields_json")
+    known = BOOKS.get(book_id)
+    if known is not None:
+        return override(known, fields) if fields else known
+    if not fields:
+        raise Malformed(Reason.INVALID, f"there is no rule book {book_id!r}", field="book")
+    return load({"id": book_id, **fields})
+
+
 def dump(book: RuleBook) -> dict[str, object]:
     """All fields as plain JSON values, in the order of RULES.md: what `load` reads."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(book).items()}
 
 
-def _parse(text: str | bytes) -> Mapping[str, object]:
+def _parse(text: str | bytes, field: str) -> Mapping[str, object]:
     try:
         fields = json.loads(text)
     except (UnicodeDecodeError, json.JSONDecodeError) as broken:
-        raise Malformed(Reason.INVALID, f"a rule book is a JSON object: {broken}", field="book") from None
+        raise Malformed(Reason.INVALID, f"a rule book is a JSON object: {broken}", field=field) from None
     if not isinstance(fields, dict):
-        raise Malformed(Reason.INVALID, "a rule book is a JSON object", field="book")
+        raise Malformed(Reason.INVALID, "a rule book is a JSON object", field=field)
     return fields
 
 

@@ -23,7 +23,10 @@ _LAG_PERIOD_S: Final = 1.0
 
 def serve(port: int, host: str) -> int:
     """Serves /metrics on host:port (0 = a free one); returns the port."""
-    server, _ = start_http_server(port, addr=host)
+    try:
+        server, _ = start_http_server(port, addr=host)
+    except OSError as error:
+        raise OSError(f"{host}:{port} cannot be listened on for metrics: {error.strerror}.") from None
     return int(server.server_port)
 
 

@@ -10,7 +10,8 @@
       terms: {book: rob, base_chips: 10, initial_multiplier: 1, rake_chips: 5, minimum_chips: 100}
 
 Beside the fields of ddz.common.v1.Terms, `base_chips` stands for equal bounds, `book_fields` (a mapping) for
-book_fields_json, and `book_file` (a file with all fields of a rule book, docs/own-rule-book.md) for book and both. terms.room_id and terms.matched follow from the room.
+book_fields_json, and `book_file` (a file with all fields of a rule book, docs/own-rule-book.md) for book and both.
+terms.room_id and terms.matched follow from the room.
 """
 
 from __future__ import annotations
@@ -254,11 +255,12 @@ def _book_file(document: _Document, path: Path_, name: object, room: str) -> dic
     """All fields of the operator's own rule book, from a YAML or JSON file beside the rooms file."""
     if not isinstance(name, str):
         raise document.wrong(path, "must be the name of a file", room)
-    fields = _Document(document.path.parent / name).data
+    own = _Document(document.path.parent / name)
     try:
-        return rulebook.dump(rulebook.load(fields if isinstance(fields, dict) else {}))
+        return rulebook.dump(rulebook.load(own.data if isinstance(own.data, dict) else {}))
     except Refusal as refusal:
-        raise document.wrong(path, f"({name}): {refusal.message}", room) from None
+        what = refusal.message.removeprefix(f"{refusal.field} ")
+        raise own.wrong((refusal.field,), what, room) from None
 
 
 def _fill(document: _Document, path: Path_, entry: object, message: Any, room: str) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
 from typing import Any, Final
 
 from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import ledger_pb2, news_pb2
 from doudizhu.hand import Side
 from doudizhu.refusal import Refusal
-from doudizhu.rulebook import BOOKS, RuleBook, load, override
+from doudizhu.rulebook import book_of
 from doudizhu.settle import Outcome
 from doudizhu.titles import title
 from services.ledger.grants import Given
@@ -20,24 +18,6 @@ from services.ledger.store import to_ms
 
 _SIDES: Final = {hand_pb2.SIDE_LANDLORD: Side.LANDLORD, hand_pb2.SIDE_FARMERS: Side.FARMERS}
 _SIDES_TO: Final = {side: number for number, side in _SIDES.items()} | {None: hand_pb2.SIDE_UNSPECIFIED}
-
-
-@lru_cache(maxsize=1024)
-def book_of(book_id: str, fields_json: str) -> RuleBook:
-    """The book of a room's terms; raises Refusal INVALID when there is none of that id or a field is wrong."""
-    if book_id not in BOOKS and fields_json:
-        return load(fields_json)  # a book that the room brings whole
-    if book_id not in BOOKS:
-        raise Refusal(Reason.INVALID, f"There is no rule book {book_id!r}.", field="record.terms.book")
-    if not fields_json:
-        return BOOKS[book_id]
-    try:
-        fields = json.loads(fields_json)
-    except json.JSONDecodeError as broken:
-        raise Refusal(Reason.INVALID, f"No JSON: {broken}.", field="record.terms.book_fields_json") from None
-    if not isinstance(fields, dict):
-        raise Refusal(Reason.INVALID, "A JSON object is wanted.", field="record.terms.book_fields_json")
-    return override(BOOKS[book_id], fields)
 
 
 def outcome_of(proto: hand_pb2.Outcome) -> Outcome:

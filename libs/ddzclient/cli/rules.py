@@ -16,7 +16,7 @@ from typing import Final
 
 from ddzclient.cli.hands import deal, replay, settle
 from ddzclient.cli.lines import Line, parse_line, possible
-from doudizhu import Combo, Refusal
+from doudizhu import Combo, Refusal, dump
 from doudizhu.cards import RANKS, format_ranks
 from doudizhu.combos import Readings, classify, highest_beating
 from doudizhu.counts import count
@@ -52,6 +52,11 @@ def _readings(line: Line) -> Answer:
     return {"readings": sorted(map(_reading, _found(line)))}
 
 
+def _fields(line: Line) -> Answer:
+    """{"book"} -> all fields of the rule book, with those overridden: what docs/own-rule-book.md starts from."""
+    return dump(line.book())
+
+
 def _beats(line: Line) -> Answer:
     """{"book", "cards", "over", "over_type"?, "over_rank"?} -> whether the cards may follow, and read as what."""
     book = line.book()
@@ -73,6 +78,7 @@ def _count(line: Line) -> Answer:
 
 
 VERBS: Final[dict[str, Callable[[Line], Answer]]] = {
+    "fields": _fields,
     "readings": _readings,
     "beats": _beats,
     "moves": _moves,
