@@ -6,6 +6,7 @@ import { bytesOf, hexOf } from "../game/deal.js";
 import { compared, replayed } from "../game/record.js";
 import { amount, signed, sorry, t, when } from "../i18n.js";
 import { cardRow, cardView } from "../parts/card.js";
+import { headCell } from "../parts/sheet.js";
 import { comboText, choiceText, spot } from "../parts/spot.js";
 
 const STEP_MS = 1200;
@@ -156,7 +157,7 @@ export class HandPage {
       h("h2", {}, t("settlement")),
       h("p", { class: "sum" }, t("formula", { base: amount(record.baseChips), level: Math.max(level, 1), multiplier: amount(fled === undefined ? multiplier : record.outcome.fleeMultiplier) })),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("settlement") }, h("table", {},
-        h("thead", {}, h("tr", {}, ["player", "chips", "rating", "balance"].map((key) => h("th", { scope: "col", key }, t(key))))),
+        h("thead", {}, h("tr", {}, ["player", "chips", "rating", "balance"].map((key) => headCell(key)))),
         h("tbody", {}, settlement.seats.map((seat, index) => h("tr", { key: index },
           h("th", { scope: "row" }, record.players[index].displayName),
           h("td", { class: `number ${BigInt(seat.chips) >= 0n ? "gain" : "loss"}` }, signed(seat.chips)),

@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { amount, sorry, t } from "../i18n.js";
 import { toast } from "../parts/dialog.js";
+import { headCell } from "../parts/sheet.js";
 import { titleOf } from "./lobby.js";
 
 // RULES.md section 10 and D-13: the least rating of each title.
@@ -56,7 +57,7 @@ export class LeadersPage {
 
   ranking() {
     return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("leaders") }, h("table", {},
-      h("thead", {}, h("tr", {}, ["place", "player", "title", "rating", "chips"].map((key) => h("th", { scope: "col", key }, t(key))))),
+      h("thead", {}, h("tr", {}, ["place", "player", "title", "rating", "chips"].map((key) => headCell(key)))),
       h("tbody", {}, this.leaders.map((leader) => h("tr", {
         key: leader.player.playerId, class: leader.player.playerId === this.app.session.playerId ? "mine" : "",
       },

@@ -48,7 +48,7 @@ export class LobbyPage {
         h("div", {},
           h("h1", {}, profile ? t("hello", { name: profile.player.displayName }) : t("brand")),
           h("p", { class: "sub" }, profile ? t("your_standing", { title: titleOf(profile), rating: amount(profile.rating) }) : " "),
-          h("p", { class: "online" }, t("online", { n: this.online }))),
+          this.online > 0 && h("p", { class: "online" }, t("online", { n: this.online }))),
         h("div", { class: "quick" },
           h("a", { class: "button primary large", href: "#/wait/quick" }, t("quick_start")),
           h("div", { class: "books" },

@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { amount, signed, sorry, t, when } from "../i18n.js";
 import { toast } from "../parts/dialog.js";
+import { headCell } from "../parts/sheet.js";
 import { titleOf } from "./lobby.js";
 
 export class ProfilePage {
@@ -73,7 +74,7 @@ export class ProfilePage {
     if (!this.transfers.length) return h("p", { class: "empty" }, t("no_transfers"));
     return h("div", {},
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("statement") }, h("table", {},
-        h("thead", {}, h("tr", {}, ["at", "what", "amount", "balance", "replay"].map((key) => h("th", { scope: "col", key }, t(key))))),
+        h("thead", {}, h("tr", {}, ["at", "what", "amount", "balance", "replay"].map((key) => headCell(key)))),
         h("tbody", {}, this.transfers.map((entry) => this.entry(entry))))),
       this.next && h("button", { type: "button", class: "quiet", onclick: () => this.more() }, t("more")));
   }

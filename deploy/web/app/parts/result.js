@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { amount, signed, t } from "../i18n.js";
 import { clockView } from "./seat.js";
+import { headCell } from "./sheet.js";
 
 /** The sheet over the table after a settled hand. `page` has table, act, leave and hideResult. */
 export function result(page) {
@@ -16,7 +17,7 @@ export function result(page) {
     h("h2", { id: "result-title" }, headline(outcome, mine, players)),
     outcome && h("p", { class: "sum" }, formula(state, outcome)),
     h("div", { class: "scroll" }, h("table", {},
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("player")), h("th", { scope: "col" }, t("chips")), rated && h("th", { scope: "col" }, t("rating")), h("th", { scope: "col" }, t("balance")))),
+      h("thead", {}, h("tr", {}, headCell("player"), headCell("chips"), rated && headCell("rating"), headCell("balance"))),
       h("tbody", {}, [0, 1, 2].map((seat) => h("tr", { key: seat, class: seat === state.you ? "mine" : "" },
         h("th", { scope: "row" }, players[seat] ?? "", outcome?.landlord === seat && h("span", { class: "role landlord" }, t("landlord"))),
         h("td", { class: `number ${BigInt(settled.chips[seat]) >= 0n ? "gain" : "loss"}` }, signed(settled.chips[seat])),

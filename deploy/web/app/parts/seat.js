@@ -22,9 +22,10 @@ export function clockView(state, seat, hidden) {
 }
 
 /** landlord, farmer, or empty while it is not known. */
-export const roleOf = (state, seat) => (state.landlord === undefined || !state.seats[seat].cards.count && !state.bottom.length ? "" : state.landlord === seat ? "landlord" : "farmer");
+export const roleOf = (state, seat) => (state.landlord === undefined ? "" : state.landlord === seat ? "landlord" : "farmer");
 
-const initial = (name) => [...(name || "?")][0];
+/** A letter for the picture; of a guest, whose name is a word and a number, the end of the number. */
+const initial = (name) => /\d{1,2}$/.exec(name)?.[0] ?? [...(name || "?")][0];
 
 /** Name, points and marks of a seat. */
 export function plate(state, seat, me) {
@@ -48,7 +49,8 @@ export function plate(state, seat, me) {
     h("span", { class: "marks" }, marks));
 }
 
-const hueOf = (playerId) => [...playerId].reduce((sum, sign) => (sum * 31 + sign.charCodeAt(0)) % 360, 7);
+/** A colour of his own for everybody, far from those of the neighbours. */
+const hueOf = (playerId) => ([...playerId].reduce((sum, sign) => sum * 31 + sign.charCodeAt(0), 7) * 137) % 360;
 
 /** An opponent: plate, pile of backs with their number, or open cards. */
 export function opponent(state, seat, side) {
