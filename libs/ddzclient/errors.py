@@ -29,6 +29,8 @@ _BY_STATUS: Final = {
 }
 _TRANSIENT_STATUS: Final = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
 _TRANSIENT_REASON: Final = {"UNAVAILABLE", "DRAINING", "OVERLOADED", "RATE_LIMITED"}
+# What grpc itself says, as INTERNAL too, when a connection or a stream breaks under a call.
+_BROKEN: Final = ("Internal error from Core", "RST_STREAM")
 _DETAILS: Final = "grpc-status-details-bin"
 
 
@@ -75,7 +77,7 @@ def translate(error: grpc.aio.AioRpcError) -> Refusal | ClientError:
                 if detail.Unpack(proto):
                     return refusal_from_proto(proto)
     code, message = error.code(), error.details() or ""
-    if code in _TRANSIENT_STATUS:
+    if code in _TRANSIENT_STATUS or any(words in message for words in _BROKEN):
         return Unreachable(f"{code.name}: {message}")
     if code in _BY_STATUS:
         return Refusal(_BY_STATUS[code], message or code.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Final
 
 from ddz.common.v1.hand_pb2 import Show
@@ -86,11 +86,11 @@ class Player:
                     return done
                 elif len(done) == hands - 1 and not leaving and _won(state):
                     leaving = True  # the hand is over: he goes, freely, as soon as it is settled
-                    await _leave(table)
+                    await _ask(table, Leave(), _ALREADY_GONE)
                 else:
                     await self._act(table, state)
             if not leaving:
-                await _leave(table)
+                await _ask(table, Leave(), _ALREADY_GONE)
         return done
 
     async def _act(self, table: TableView, state: Snapshot) -> None:
@@ -99,18 +99,17 @@ class Player:
             return
         if isinstance(action, GiveSeed):
             self._seeded = state.proof.deal_id
-        try:
-            await table.act(action)
-        except Refusal as refusal:
-            if refusal.reason not in _STALE:
-                raise
+        await _ask(table, action, _STALE)
 
 
-async def _leave(table: TableView) -> None:
+async def _ask(table: TableView, action: Action, harmless: Set[str]) -> None:
+    """Acts; that the table is gone is found out by who waits for its next state, after all that it still said."""
     try:
-        await table.act(Leave())
+        await table.act(action)
+    except TableGone:
+        pass
     except Refusal as refusal:
-        if refusal.reason not in _ALREADY_GONE:
+        if refusal.reason not in harmless:
             raise
 
 
