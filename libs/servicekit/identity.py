@@ -7,7 +7,6 @@ name -> x-player-name (base64url of UTF-8, as headers are ASCII).
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any, Final
 
 from ddz.common.v1 import common_pb2
@@ -56,7 +55,7 @@ def decode_name(text: str) -> str:
     """The display name of a header; empty when it is none."""
     try:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         return ""
 
 

@@ -43,6 +43,11 @@ log = logs.get("rooms")
 
 _POLL_S: Final = 1.0
 _TOP: Final = {"extends", "clocks", "rooms"}
+_SHORT: Final[dict[str | int, str]] = {
+    "base_min_chips": "base_chips",
+    "base_max_chips": "base_chips",
+    "book_fields_json": "book_fields",
+}
 _KINDS: Final = {
     FieldDescriptor.TYPE_STRING: "a text",
     FieldDescriptor.TYPE_INT32: "a whole number",
@@ -70,21 +75,21 @@ class _Document:
             raise RoomsError(f"{path}: is no YAML: {error}".replace("\n", " ")) from None
 
     def line(self, path: Path_) -> int:
-        """The line of a value, or of the innermost thing around it that is written there."""
-        node = self.root
+        """The line of a key or an entry, or of the innermost thing around it that is written there."""
+        node, line = self.root, 1
         for step in path:
-            found = None
             if isinstance(node, yaml.MappingNode):
-                found = next((value for key, value in node.value if key.value == step), None)
+                key, node = next(((key, value) for key, value in node.value if key.value == step), (None, None))
+                line = line if key is None else key.start_mark.line + 1
             elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-                found = node.value[step]
-            if found is None:
-                break
-            node = found
-        return 1 if node is None else int(node.start_mark.line) + 1
+                node = node.value[step]
+                line = node.start_mark.line + 1
+        return int(line)
 
     def wrong(self, path: Path_, what: str, room: str = "") -> RoomsError:
-        """The error for the value at `path`."""
+        """The error for the value at `path`, called by its short form where that is what is written."""
+        if path and path[-1] in _SHORT and self.line(path) == self.line(path[:-1]):
+            path = (*path[:-1], _SHORT[path[-1]])
         field = ".".join(str(step) for step in path if isinstance(step, str) and step != "rooms")
         where = f"room {room}: " if room else ""
         return RoomsError(f"{self.path}:{self.line(path)}: {where}{field or 'the file'} {what}")
