@@ -15,12 +15,15 @@ from typing import Any, Final
 
 import jwt
 
+from servicekit import logs
 from servicekit.identity import encode_name
 from services.lobby.account import Account
 
 ISSUER: Final = "ddz-lobby"
 AUDIENCE: Final = "ddz"
 ALGORITHM: Final = "ES256"
+
+log = logs.get("tokens")
 
 _PUBLIC_MEMBERS: Final = ("kty", "crv", "x", "y", "kid", "alg", "use")
 
@@ -30,7 +33,10 @@ class KeysError(OSError):
 
 
 class Tokens:
-    """Signs access tokens. The keys file is read again when it changes, so that keys rotate without a restart."""
+    """Signs access tokens. Raises KeysError when the keys file cannot be used at the start.
+
+    It is read again when it changes, so that keys rotate without a restart; a bad one is logged, and the key stays.
+    """
 
     def __init__(self, keys_file: Path, access_s: int) -> None:
         self._path = keys_file
@@ -58,14 +64,20 @@ class Tokens:
 
     def _refresh_key(self) -> None:
         stamp = self._path.stat().st_mtime_ns if self._path.exists() else self._stamp
-        if stamp != self._stamp:
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
             self._key = _newest(self._path)
-            self._stamp = stamp
+        except KeysError as error:
+            log.error("keys file refused", extra={"why": str(error)})
 
 
 def public_set(keys_file: Path) -> dict[str, Any]:
     """The public JWK set of a keys file, for the gateway; raises KeysError."""
-    return {"keys": [{name: key[name] for name in _PUBLIC_MEMBERS if name in key} for key in _read(keys_file)]}
+    return {"keys": [{name: key[name] for name in log = logs.get("tokens")
+
+_PUBLIC_MEMBERS if name in key} for key in _read(keys_file)]}
 
 
 def new_refresh() -> str:

@@ -1,0 +1,206 @@
+"""Opening tables, private ones too, sitting down and observing: what the lobby checks, and what it passes on."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any
+
+import pytest
+
+from ddz.lobby.v1 import lobby_pb2
+from tests.services.lobby.conftest import Person, Town, refusal_of
+from tests.services.lobby.test_board import report, until
+
+ROOM = "happy-beginner"
+
+
+def creation(room_id: str = ROOM, *, private: bool = False, request_id: str = "") -> lobby_pb2.CreateTableRequest:
+    request_id = request_id or secrets.token_hex(8)
+    return lobby_pb2.CreateTableRequest(room_id=room_id, request_id=request_id, private=private)
+
+
+async def create(person: Person, **kind: Any) -> lobby_pb2.CreateTableResponse:
+    answer = await person.call("CreateTable", creation(**kind))
+    assert isinstance(answer, lobby_pb2.CreateTableResponse)
+    return answer
+
+
+def sitting(table_id: str, seat: int | None = None, code: str = "") -> lobby_pb2.SitRequest:
+    return lobby_pb2.SitRequest(table_id=table_id, seat=seat, code=code)
+
+
+async def test_who_creates_a_table_sits_there(town: Town) -> None:
+    person = await town.player()
+    made = await create(person)
+    assert town.tables.seats[made.table_id] == [person.id, "", ""]
+    assert (made.seat, made.code) == (0, "")
+    terms = town.tables.tables[made.table_id].terms
+    assert (terms.room_id, terms.book, terms.matched) == (ROOM, "happy", False)
+
+
+async def test_a_repeat_of_a_request_opens_no_second_table(town: Town) -> None:
+    person = await town.player()
+    request = creation()
+    answers = await asyncio.gather(*(person.call("CreateTable", request) for _ in range(8)))
+    assert len({answer.table_id for answer in answers}) == 1
+    assert sum(person.id in seats for seats in town.tables.seats.values()) == 1
+    other = creation("classic-beginner", request_id=request.request_id)
+    assert (await refusal_of(person.call("CreateTable", other))).reason == "KEY_CONFLICT"
+
+
+@pytest.mark.parametrize("room_id", ["99", "no-room", "", "Room", "x" * 60])
+async def test_br_088_no_room_of_that_kind_no_table(town: Town, room_id: str) -> None:
+    before = dict(town.tables.tables)
+    person = await town.player()
+    refused = await refusal_of(person.call("CreateTable", creation(room_id)))
+    assert refused.reason in ("INVALID", "NOT_FOUND")
+    assert town.tables.tables == before
+
+
+async def test_seats_of_matched_rooms_are_not_for_the_choosing(town: Town) -> None:
+    person = await town.player()
+    assert (await refusal_of(person.call("CreateTable", creation("rob-beginner")))).reason == "FORBIDDEN"
+    table_id = f"m{secrets.token_hex(10)}"
+    town.tables.seats[table_id] = ["", "", ""]
+    await report(town, table_id, room_id="rob-beginner")
+
+    async def known() -> bool:
+        request = lobby_pb2.ListTablesRequest(room_id="rob-beginner", page_size=200)
+        return table_id in {table.table_id for table in (await town.stub.ListTables(request)).tables}
+
+    await until(known)
+    assert (await refusal_of(person.call("Sit", sitting(table_id)))).reason == "FORBIDDEN"
+    await person.call("Observe", lobby_pb2.ObserveRequest(table_id=table_id, seat=1))
+    assert town.tables.observers[table_id] == {person.id: 1}
+
+
+async def test_chips_decide_who_may_sit(town: Town) -> None:
+    host, poor, rich = await town.player(), await town.player(), await town.player()
+    made = await create(host)
+    town.ledger.chips[poor.id], town.ledger.chips[rich.id] = 199, 50_001
+    below = await refusal_of(poor.call("Sit", sitting(made.table_id)))
+    assert (below.reason, below.data["minimum_chips"]) == ("BELOW_MINIMUM", "200")
+    above = await refusal_of(rich.call("Sit", sitting(made.table_id)))
+    assert (above.reason, above.data["maximum_chips"]) == ("ABOVE_MAXIMUM", "50000")
+    assert (await refusal_of(poor.call("CreateTable", creation()))).reason == "BELOW_MINIMUM"
+    assert town.tables.seats[made.table_id] == [host.id, "", ""]
+    await poor.call("Observe", lobby_pb2.ObserveRequest(table_id=made.table_id, seat=0))
+
+
+async def test_the_tables_refusals_arrive_as_they_are(town: Town) -> None:
+    host, guest = await town.player(), await town.player()
+    made = await create(host)
+    taken = await refusal_of(guest.call("Sit", sitting(made.table_id, 0)))
+    assert (taken.reason, taken.data) == ("SEAT_TAKEN", {"seat": "0"})
+    assert (await guest.call("Sit", sitting(made.table_id, 2))).seat == 2
+    assert (await refusal_of(guest.call("Sit", sitting("tnone")))).reason == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("table_id", ["-1", "0", "2147483648", "", "a b", "x" * 65])
+async def test_br_133_a_table_that_is_none(town: Town, table_id: str) -> None:
+    person = await town.player()
+    for request in (sitting(table_id), lobby_pb2.ObserveRequest(table_id=table_id)):
+        name = "Sit" if isinstance(request, lobby_pb2.SitRequest) else "Observe"
+        assert (await refusal_of(person.call(name, request))).reason in ("INVALID", "NOT_FOUND")
+    assert table_id not in town.tables.seats
+
+
+async def test_br_086_the_last_seat_goes_to_one(town: Town) -> None:
+    for _ in range(25):
+        host, second, *rivals = [await town.player() for _ in range(4)]
+        made = await create(host)
+        await second.call("Sit", sitting(made.table_id))
+        calls = [rival.call("Sit", sitting(made.table_id)) for rival in rivals]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert sum(isinstance(answer, lobby_pb2.SitResponse) for answer in answers) == 1
+        loser = rivals[0] if isinstance(answers[0], BaseException) else rivals[1]
+        assert (await refusal_of(loser.call("Sit", sitting(made.table_id)))).reason == "ROOM_FULL"
+
+
+async def test_br_074_br_079_one_account_has_one_seat_however_often_it_sits(town: Town) -> None:
+    host, person = await town.player(), await town.player()
+    made = await create(host)
+    seats = await asyncio.gather(*(person.call("Sit", sitting(made.table_id)) for _ in range(6)))
+    assert len({answer.seat for answer in seats}) == 1
+    assert town.tables.seats[made.table_id].count(person.id) == 1
+
+
+async def test_one_account_sits_at_one_table(town: Town) -> None:
+    host, other_host, person = [await town.player() for _ in range(3)]
+    made, other = await create(host), await create(other_host)
+    await person.call("Sit", sitting(made.table_id))
+    await report(town, made.table_id, host.id, person.id, seq=2)
+
+    async def known() -> bool:
+        profile = (await person.call("GetProfile", lobby_pb2.GetProfileRequest())).profile
+        return bool(profile.table_id == made.table_id)
+
+    await until(known)
+    refused = await refusal_of(person.call("Sit", sitting(other.table_id)))
+    assert (refused.reason, refused.data["table_id"]) == ("ALREADY_SEATED", made.table_id)
+    assert (await refusal_of(person.call("CreateTable", creation()))).reason == "ALREADY_SEATED"
+    await person.call("Sit", sitting(made.table_id))
+    await person.call("Observe", lobby_pb2.ObserveRequest(table_id=other.table_id, seat=0))
+    # He has left, and the news of it is late: the table's own word counts.
+    town.tables.leave(made.table_id, person.id)
+    await person.call("Sit", sitting(other.table_id))
+
+
+async def test_br_095_leave_and_sit_again_is_one_seat(town: Town) -> None:
+    host, person = await town.player(), await town.player()
+    made = await create(host)
+    for _ in range(3):
+        await person.call("Sit", sitting(made.table_id))
+        town.tables.leave(made.table_id, person.id)
+    await person.call("Sit", sitting(made.table_id))
+    assert town.tables.seats[made.table_id].count(person.id) == 1
+
+
+# ---- private tables -------------------------------------------------------------------------------------------------
+
+
+async def test_a_private_table_is_found_by_its_code_alone(town: Town) -> None:
+    host, friend, stranger = [await town.player() for _ in range(3)]
+    made = await create(host, private=True)
+    assert len(made.code) == 6
+    found = await friend.call("FindTable", lobby_pb2.FindTableRequest(code=made.code.lower()))
+    assert (found.table_id, found.room_id) == (made.table_id, ROOM)
+    assert (await refusal_of(friend.call("FindTable", lobby_pb2.FindTableRequest(code="WRONG0")))).reason == "NOT_FOUND"
+    for code in ("", "AAAAAA"):
+        assert (await refusal_of(stranger.call("Sit", sitting(made.table_id, code=code)))).reason == "FORBIDDEN"
+        observe = lobby_pb2.ObserveRequest(table_id=made.table_id, seat=0, code=code)
+        assert (await refusal_of(stranger.call("Observe", observe))).reason == "FORBIDDEN"
+    assert (await friend.call("Sit", sitting(made.table_id, code=made.code))).seat == 1
+    await stranger.call("Observe", lobby_pb2.ObserveRequest(table_id=made.table_id, seat=0, code=made.code))
+
+
+async def test_a_repeat_of_a_private_creation_has_the_same_code(town: Town) -> None:
+    person = await town.player()
+    request = creation(private=True)
+    answers = await asyncio.gather(*(person.call("CreateTable", request) for _ in range(4)))
+    assert len({(answer.table_id, answer.code) for answer in answers}) == 1
+    public = creation(request_id=request.request_id)
+    assert (await refusal_of(person.call("CreateTable", public))).reason == "KEY_CONFLICT"
+
+
+async def test_guessing_codes_is_limited(town: Town) -> None:
+    host, guesser = await town.player(), await town.player()
+    made = await create(host, private=True)
+    reasons = []
+    for number in range(25):
+        call = guesser.call("FindTable", lobby_pb2.FindTableRequest(code=f"AAAA{number:02}"))
+        reasons.append((await refusal_of(call)).reason)
+    assert reasons == ["NOT_FOUND"] * 20 + ["RATE_LIMITED"] * 5
+    assert (await refusal_of(guesser.call("Sit", sitting(made.table_id, code="BBBBBB")))).reason == "RATE_LIMITED"
+
+
+async def test_a_private_table_that_closes_takes_its_code_along(town: Town) -> None:
+    host = await town.player()
+    made = await create(host, private=True)
+    await report(town, made.table_id, seq=9, phase="closed")
+
+    async def gone() -> bool:
+        return not await town.redis.exists(f"lobby:code:{made.code}", f"lobby:table:{made.table_id}")
+
+    await until(gone)
