@@ -17,6 +17,7 @@ from doudizhu import (
     commitment,
     deal_cards,
     decide,
+    default_action,
     evolve,
     legal_actions,
     outcome,
@@ -31,12 +32,15 @@ _ACTION_MS = 700
 
 def played(
     rng: random.Random, hand_id: str, players: Sequence[str], *, book: str = "rob", base: int = 1, rake: int = 0,
-    flee_after: int | None = None,
+    flee_after: int | None = None, quick: bool = False,
 ) -> hand_pb2.HandRecord:  # fmt: skip
-    """The record of a hand that is won, or fled after so many actions; a hand in vain is dealt anew."""
+    """The record of a hand that is won, or fled after so many actions; a hand in vain is dealt anew.
+
+    `quick`: everybody lets his clock run out once the play begins, which is ten times as fast to make.
+    """
     rules, record = BOOKS[book], None
     while record is None:
-        record = _play(rng, rules, hand_id, flee_after)
+        record = _play(rng, rules, hand_id, flee_after, quick)
     record.terms.CopyFrom(
         common_pb2.Terms(
             room_id=f"{book}_room", book=book, base_min_chips=base, base_max_chips=base, initial_multiplier=1,
@@ -51,7 +55,9 @@ def played(
     return record
 
 
-def _play(rng: random.Random, rules: RuleBook, hand_id: str, flee_after: int | None) -> hand_pb2.HandRecord | None:
+def _play(
+    rng: random.Random, rules: RuleBook, hand_id: str, flee_after: int | None, quick: bool
+) -> hand_pb2.HandRecord | None:
     hand = start(rules)
     now_ms = 1_790_000_000_000 + rng.randrange(10**9)
     record = hand_pb2.HandRecord(hand_id=hand_id, record_version=1, started_at_ms=now_ms)
@@ -65,7 +71,10 @@ def _play(rng: random.Random, rules: RuleBook, hand_id: str, flee_after: int | N
             action: Action = DealCards(deal_cards(rules, deal_id, seed))
             record.actions.append(hand_pb2.HandAction(seat=-1, at_ms=now_ms, deal=proof))
         else:
-            action = _choice(rng, hand, len(record.actions) == flee_after, (now_ms - record.started_at_ms) // 1000)
+            if len(record.actions) == flee_after:
+                action = Flee(rng.randrange(3), (now_ms - record.started_at_ms) // 1000)
+            else:
+                action = default_action(hand) if quick and hand.phase is Phase.PLAY else _choice(rng, hand)
             record.actions.append(_recorded(action, now_ms))
         for event in decide(hand, action):
             hand = evolve(hand, event)
@@ -83,9 +92,7 @@ def _play(rng: random.Random, rules: RuleBook, hand_id: str, flee_after: int | N
     return record
 
 
-def _choice(rng: random.Random, hand: Hand, flees: bool, elapsed_s: int) -> Action:
-    if flees:
-        return Flee(rng.randrange(3), elapsed_s)
+def _choice(rng: random.Random, hand: Hand) -> Action:
     if hand.phase is Phase.SHOW_WINDOW:
         return CloseShowWindow()
     assert hand.turn is not None

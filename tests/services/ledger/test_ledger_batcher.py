@@ -85,12 +85,10 @@ async def test_a_lost_connection_is_not_the_caller_s_business(database: Database
     try:
         async with working(database.dsn(), Limits()) as batcher:
             for _ in range(5):
-                asking = asyncio.ensure_future(all_of(batcher, [gift(fresh, fresh("p")) for _ in range(40)]))
-                await asyncio.sleep(0)
-                await root.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ddz_ledger'"
-                )
-                assert all(isinstance(reply, Given) for reply in await asking)
+                kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ddz_ledger'"
+                requests = [gift(fresh, fresh("p")) for _ in range(40)]
+                replies, _ = await asyncio.gather(all_of(batcher, requests), root.execute(kill))
+                assert all(isinstance(reply, Given) for reply in replies)
     finally:
         await root.close()
 

@@ -1,0 +1,337 @@
+"""`make bench-ledger`: settlements a second through the batcher and over gRPC, beside pgbench's TPC-B.
+
+Rounds of settlements and of pgbench take turns on one Postgres with all guards and fsync on. Hands are whole records
+of all three books, opened before the clock runs; 256 settlements are in flight. The last line is JSON.
+`ARGS="--stored 10000000"` measures again with so many transfers stored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import uvloop
+
+from ddz.common.v1 import hand_pb2
+from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
+from deploy.local import account, folders, ports, servers
+from deploy.local.leash import Leash
+from servicekit import migrations, server
+from services.ledger import wire
+from services.ledger.batcher import Batcher, Limits
+from services.ledger.grants import Grant
+from services.ledger.ledger import OpenHand
+from services.ledger.transaction import Request
+from tests.services.ledger.played import played
+
+MIGRATIONS = Path(__file__).resolve().parents[2] / "services" / "ledger" / "migrations"
+IN_FLIGHT = 256
+CONNECTIONS = 2
+TPCB_CLIENTS, TPCB_SCALE, TPCB_S = 8, 10, 4
+CHIPS = 1_000_000
+
+# What an operator sets on a machine that is the ledger's own; pgbench gets the same server. Everything that makes a
+# commit durable stays as Postgres ships it.
+SETTINGS = ("shared_buffers=1GB", "max_wal_size=8GB", "checkpoint_timeout=30min")
+
+
+@dataclass
+class Sample:
+    """What was measured over some rounds."""
+
+    settled: int = 0
+    seconds: float = 0.0
+    pg_cpu_s: float = 0.0
+    wal_bytes: int = 0
+    latencies_s: list[float] = field(default_factory=list)
+
+    @property
+    def per_s(self) -> float:
+        return self.settled / self.seconds
+
+    def percentile_ms(self, share: float) -> float:
+        ordered = sorted(self.latencies_s)
+        return round(1000 * ordered[int(share * (len(ordered) - 1))], 1)
+
+
+@dataclass
+class Postgres:
+    """The server under test."""
+
+    local: servers.Postgres
+    pid: int
+
+    def cpu_s(self) -> float:
+        """CPU seconds of the server's processes that live (its workers live as long as their connections)."""
+        ticks = 0
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                    if self.pid in (int(entry.name), int(fields[1])):
+                        ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def pgbench(self, *arguments: str) -> str:
+        """Runs pgbench as the superuser in the database `tpcb`."""
+        environment = servers.environment() | {"PGPASSWORD": self.local.passwords["postgres"]}
+        command = [str(self.local.bin / "pgbench"), "-h", "127.0.0.1", "-p", str(self.local.port), "-U", "postgres"]
+        command += [*arguments, "tpcb"]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+@contextlib.contextmanager
+def postgres(leash: Leash, folder: Path) -> Iterator[Postgres]:
+    """The stack's own Postgres, started again with SETTINGS."""
+    with servers.postgres(leash, folder, ports.free(1)[0]) as local:
+        local.process.stop(signal.SIGINT)
+        argv: Any = local.process.popen.args
+        options = [word for setting in SETTINGS for word in ("-c", setting)]
+        user = account.run_as(account.unprivileged())
+        log = folder / "bench.log"
+        child = leash.start([*argv, *options], log=log, cwd=folder, env=servers.environment(), user=user)
+        while subprocess.run(
+            [local.bin / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(local.port)], check=False
+        ).returncode:
+            time.sleep(0.05)
+        yield Postgres(local, child.pid)
+        child.send_signal(signal.SIGINT)
+        child.wait()
+
+
+class Hands:
+    """Trios of players, and records of real hands to settle for them."""
+
+    def __init__(self, trios: int) -> None:
+        rng = random.Random(7)
+        books = ("classic", "happy", "rob")
+        names = ["a", "b", "c"]
+        self.templates = [
+            played(rng, "m0123456789abcdef0123-10", names, book=book, rake=2 if book == "rob" else 0)
+            for book in books
+            for _ in range(20)
+        ]
+        players = [f"p{1_000_000 + number}" for number in range(3 * trios)]
+        rng.shuffle(players)
+        self.trios = [tuple(players[at : at + 3]) for at in range(0, len(players), 3)]
+        self.rounds = 0
+
+    def round(self) -> tuple[list[OpenHand], list[hand_pb2.HandRecord]]:
+        """One hand for every trio: what opens it and what settles it."""
+        self.rounds += 1
+        opened, records = [], []
+        for number, trio in enumerate(self.trios):
+            table_id = f"m{self.rounds:06d}{number:014x}"
+            record = hand_pb2.HandRecord()
+            record.CopyFrom(self.templates[number % len(self.templates)])
+            record.hand_id, record.table_id = f"{table_id}-1", table_id
+            for seat, player_id in enumerate(trio):
+                record.players[seat].player_id = player_id
+            opened.append(OpenHand(record.hand_id, table_id, trio, 0))
+            records.append(record)
+        return opened, records
+
+
+async def drive(batcher: Batcher, requests: Iterable[Request]) -> list[float]:
+    """Submits all, IN_FLIGHT at a time; the latency of each in seconds."""
+    loop, latencies_s, left = asyncio.get_running_loop(), [], iter(requests)
+
+    async def caller() -> None:
+        for request in left:
+            started_s = loop.time()
+            await batcher.submit(request)
+            latencies_s.append(loop.time() - started_s)
+
+    await asyncio.gather(*(caller() for _ in range(IN_FLIGHT)))
+    return latencies_s
+
+
+@contextlib.asynccontextmanager
+async def batching(dsn: str) -> AsyncIterator[Batcher]:
+    batcher = Batcher(dsn, Limits(), lambda: None)
+    tasks = [asyncio.create_task(batcher.work()) for _ in range(CONNECTIONS)]
+    yield batcher
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def settle_round(pg: Postgres, root: asyncpg.Connection, batcher: Batcher, hands: Hands, sample: Sample) -> float:
+    """Opens a hand for every trio, then settles all under the clock; hands opened a second."""
+    opened, records = hands.round()
+    opening_s = time.perf_counter()
+    await drive(batcher, opened)
+    opening_s = time.perf_counter() - opening_s
+    wal = await root.fetchval("SELECT pg_current_wal_lsn()")
+    cpu_s, started_s = pg.cpu_s(), time.perf_counter()
+    # Reading a record is part of it, as it is in the service.
+    sample.latencies_s += await drive(batcher, (wire.settle_request(record) for record in records))
+    sample.seconds += time.perf_counter() - started_s
+    sample.pg_cpu_s += pg.cpu_s() - cpu_s
+    sample.wal_bytes += int(await root.fetchval("SELECT pg_current_wal_lsn() - $1::pg_lsn", wal))
+    sample.settled += len(records)
+    return len(opened) / opening_s
+
+
+def tpcb(pg: Postgres) -> float:
+    """Transactions a second of pgbench's TPC-B."""
+    printed = pg.pgbench("-c", str(TPCB_CLIENTS), "-j", "2", "-T", str(TPCB_S), "-n")
+    found = re.search(r"tps = ([0-9.]+)", printed)
+    assert found, printed
+    return float(found[1])
+
+
+_STORE = """
+CREATE TEMP TABLE aged ON COMMIT DROP AS
+  SELECT account_id, seq, balance FROM ledger.account WHERE kind = 'player' AND unit = 'chips';
+INSERT INTO ledger.transfer
+  SELECT account_id, seq + n, 1, balance + n, 0, now(), 'chips', 'gift', 'stored'
+  FROM generate_series(1, {each}) AS n, aged;
+UPDATE ledger.account a SET seq = a.seq + {each}, balance = a.balance + {each}
+  FROM aged WHERE a.account_id = aged.account_id;
+INSERT INTO ledger.transfer
+  SELECT 3, nextval('ledger.system_seq'), -{each} * count(*), NULL, 0, now(), 'chips', 'gift', 'stored' FROM aged;
+"""
+
+
+async def store_transfers(root: asyncpg.Connection, count: int) -> None:
+    """Gives every player so many old transfers that there are `count` of them."""
+    players = await root.fetchval("SELECT count(*) FROM ledger.account WHERE kind = 'player' AND unit = 'chips'")
+    async with root.transaction():
+        await root.execute("SET LOCAL session_replication_role = replica")  # these were checked when they were made
+        await root.execute(_STORE.format(each=-(-count // players)))
+    await root.execute("VACUUM ANALYZE")
+    await root.execute("CHECKPOINT")
+
+
+async def over_grpc(leash: Leash, scratch: Path, pg: Postgres, hands: Hands, opened_by: Batcher) -> dict[str, float]:
+    """Unary Settle calls from IN_FLIGHT callers against the service's own process; its relay is at work too."""
+    opened, records = hands.round()
+    await drive(opened_by, opened)
+    with servers.nats(leash, scratch / "nats", ports.free(1)[0]) as bus:
+        port, metrics_port = ports.free(2)
+        environment = servers.environment() | {
+            "DDZ_POSTGRES_DSN": pg.local.dsn("ddz_ledger"),
+            "DDZ_NATS_URL": bus.url,
+            "DDZ_GRPC_ADDRESS": f"127.0.0.1:{port}",
+            "DDZ_METRICS_ADDRESS": f"127.0.0.1:{metrics_port}",
+        }
+        argv = [sys.executable, "-m", "services.ledger"]
+        child = leash.start(argv, log=scratch / "ledger.log", cwd=folders.ROOT, env=environment)
+        async with server.channel(f"127.0.0.1:{port}") as channel:
+            await asyncio.wait_for(channel.channel_ready(), 30)
+            stub = ledger_pb2_grpc.LedgerInternalServiceStub(channel)
+            left, latencies_s, loop = iter(records), [], asyncio.get_running_loop()
+
+            async def caller() -> None:
+                for record in left:
+                    started_s = loop.time()
+                    await stub.Settle(ledger_pb2.SettleRequest(record=record))
+                    latencies_s.append(loop.time() - started_s)
+
+            started_s = time.perf_counter()
+            await asyncio.gather(*(caller() for _ in range(IN_FLIGHT)))
+            seconds = time.perf_counter() - started_s
+        child.terminate()
+        child.wait()
+    sample = Sample(len(records), seconds, latencies_s=latencies_s)
+    return {"per_s": sample.per_s, "p50_ms": sample.percentile_ms(0.5), "p99_ms": sample.percentile_ms(0.99)}
+
+
+async def bench(arguments: argparse.Namespace, leash: Leash, scratch: Path, pg: Postgres) -> dict[str, Any]:
+    await migrations.apply(pg.local.dsn("ddz_owner"), MIGRATIONS, "ledger")
+    pg.local.psql("CREATE DATABASE tpcb")
+    pg.pgbench("-i", "-q", "-s", str(TPCB_SCALE))
+    hands = Hands(arguments.trios)
+    root = await asyncpg.connect(pg.local.superuser_dsn)
+    async with batching(pg.local.dsn("ddz_ledger")) as batcher:
+        players = [player_id for trio in hands.trios for player_id in trio]
+        await drive(batcher, (Grant(f"signup:{player_id}", player_id, "signup", CHIPS) for player_id in players))
+        await root.execute("VACUUM ANALYZE")
+        await settle_round(pg, root, batcher, hands, Sample())  # the first touch of every page
+        sample, tps, opened_per_s = Sample(), [], []
+        for number in range(arguments.rounds):
+            opened_per_s.append(await settle_round(pg, root, batcher, hands, sample))
+            tps.append(await asyncio.to_thread(tpcb, pg))
+            print(f"round {number + 1}: {sample.per_s:,.0f} settlements/s so far, TPC-B {tps[-1]:,.0f} tps", flush=True)
+        grpc_sample = await over_grpc(leash, scratch, pg, hands, batcher)
+        found = report(sample, tps, opened_per_s, grpc_sample)
+        if arguments.stored:
+            print(f"storing {arguments.stored:,} transfers", flush=True)
+            await store_transfers(root, arguments.stored)
+            await settle_round(pg, root, batcher, hands, Sample())
+            aged = Sample()
+            for _ in range(arguments.rounds):
+                await settle_round(pg, root, batcher, hands, aged)
+                await asyncio.to_thread(tpcb, pg)
+            found |= {
+                "stored_transfers": await root.fetchval("SELECT count(*) FROM ledger.transfer"),
+                "settlements_per_s_stored": round(aged.per_s),
+                "pg_us_each_stored": round(1e6 * aged.pg_cpu_s / aged.settled),
+                "flat_ratio": round(aged.per_s / sample.per_s, 3),
+            }
+    found["guards"] = found["guards"] and await all_guards(root)
+    await root.close()
+    return found
+
+
+async def all_guards(root: asyncpg.Connection) -> bool:
+    """Whether nothing that makes a bad state impossible or a commit durable was switched off."""
+    triggers = await root.fetchval(
+        "SELECT bool_and(tgenabled = 'O') FROM pg_trigger WHERE tgrelid::regclass::text LIKE 'ledger.%'"
+    )
+    constraints = await root.fetchval(
+        "SELECT bool_and(convalidated) FROM pg_constraint WHERE connamespace = 'ledger'::regnamespace"
+    )
+    durable = [await root.fetchval(f"SHOW {name}") for name in ("fsync", "synchronous_commit", "full_page_writes")]
+    return bool(triggers) and bool(constraints) and durable == ["on", "on", "on"]
+
+
+def report(sample: Sample, tps: list[float], opened_per_s: list[float], over: dict[str, float]) -> dict[str, Any]:
+    tpcb_tps = sum(tps) / len(tps)
+    opened = sum(opened_per_s) / len(opened_per_s)
+    return {
+        "settlements_per_s": round(sample.per_s),
+        "p50_ms": sample.percentile_ms(0.5),
+        "p99_ms": sample.percentile_ms(0.99),
+        "in_flight": IN_FLIGHT,
+        "guards": True,
+        "pg_us_each": round(1e6 * sample.pg_cpu_s / sample.settled),
+        "wal_bytes_each": round(sample.wal_bytes / sample.settled),
+        "tpcb_tps": round(tpcb_tps),
+        "ratio_tpcb": round(sample.per_s / tpcb_tps, 2),
+        "grpc_settlements_per_s": round(over["per_s"]),
+        "grpc_p50_ms": over["p50_ms"],
+        "grpc_p99_ms": over["p99_ms"],
+        "opened_per_s": round(opened),
+        "settled": sample.settled,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trios", type=int, default=15_000, help="hands settled in a round")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of settlements and of TPC-B in turn")
+    parser.add_argument("--stored", type=int, default=0, help="measure again with so many stored transfers")
+    arguments = parser.parse_args()
+    scratch = folders.scratch()
+    with Leash(scratch) as leash, postgres(leash, scratch / "postgres") as pg:
+        print(json.dumps(uvloop.run(bench(arguments, leash, scratch, pg))))
+
+
+if __name__ == "__main__":
+    main()
