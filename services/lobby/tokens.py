@@ -75,9 +75,7 @@ class Tokens:
 
 def public_set(keys_file: Path) -> dict[str, Any]:
     """The public JWK set of a keys file, for the gateway; raises KeysError."""
-    return {"keys": [{name: key[name] for name in log = logs.get("tokens")
-
-_PUBLIC_MEMBERS if name in key} for key in _read(keys_file)]}
+    return {"keys": [{name: key[name] for name in _PUBLIC_MEMBERS if name in key} for key in _read(keys_file)]}
 
 
 def new_refresh() -> str:
