@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+import uuid
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final, Self, TypeVar
 
 import grpc
@@ -118,6 +120,25 @@ class Session:
         """Record and settlement of a settled hand; raises Refusal NOT_FOUND."""
         return await self.call(self.gateway.ledger.GetHand, ledger_pb2.GetHandRequest(hand_id=hand_id))
 
+    async def profile(self, player_id: str = "") -> lobby_pb2.Profile:
+        """A player's profile; one's own by default. Raises Refusal NOT_FOUND."""
+        request = lobby_pb2.GetProfileRequest(player_id=player_id)
+        return (await self.call(self.gateway.lobby.GetProfile, request)).profile
+
+    async def tables(self, room_id: str) -> Sequence[lobby_pb2.TableSummary]:
+        """The tables of a room that are not private, the first 200."""
+        request = lobby_pb2.ListTablesRequest(room_id=room_id, page_size=200)
+        return (await self.call(self.gateway.lobby.ListTables, request)).tables
+
+    async def create_table(self, room_id: str, *, private: bool = False) -> lobby_pb2.CreateTableResponse:
+        """Opens a table in a room of seats by choice and sits down there; a private one has a code for friends."""
+        request = lobby_pb2.CreateTableRequest(room_id=room_id, request_id=uuid.uuid4().hex, private=private)
+        return await self.call(self.gateway.lobby.CreateTable, request)
+
+    async def table_of_code(self, code: str) -> str:
+        """The id of the private table behind a code; raises Refusal NOT_FOUND."""
+        return (await self.call(self.gateway.lobby.FindTable, lobby_pb2.FindTableRequest(code=code))).table_id
+
     async def sit(self, table_id: str, seat: int | None = None, code: str = "") -> int:
         """Takes a seat 0..2, or any, at a table; returns it. Raises Refusal ROOM_FULL, SEAT_TAKEN, BELOW_MINIMUM …"""
         request = lobby_pb2.SitRequest(table_id=table_id, seat=seat, code=code)
@@ -133,12 +154,17 @@ class Session:
         request = matchmaking_pb2.JoinRequest(room_id=room_id)
         return (await self.call(self.gateway.matchmaking.Join, request)).ticket
 
+    async def quick_start(self, book: str = "") -> Ticket:
+        """Queues for the best room for one's chips, of one book or of any."""
+        request = matchmaking_pb2.QuickStartRequest(book=book)
+        return (await self.call(self.gateway.matchmaking.QuickStart, request)).ticket
+
     async def cancel(self, ticket_id: str) -> Ticket:
         """Leaves the queue; raises Refusal TOO_LATE once a table was found."""
         request = matchmaking_pb2.CancelRequest(ticket_id=ticket_id)
         return (await self.call(self.gateway.matchmaking.Cancel, request)).ticket
 
-    async def tickets(self, ticket_id: str) -> AsyncIterator[Ticket]:
+    async def tickets(self, ticket_id: str) -> AsyncGenerator[Ticket, None]:
         """The ticket now and at every change until it ends, across lost connections. Raises Refusal NOT_FOUND."""
         backoff = Backoff()
         request = matchmaking_pb2.WatchTicketRequest(ticket_id=ticket_id)
@@ -163,11 +189,12 @@ class Session:
 
     async def matched(self, ticket_id: str) -> str:
         """Waits until a ticket has found a table; returns the table's id. Raises TicketEnded."""
-        async for ticket in self.tickets(ticket_id):
-            if ticket.state == TicketState.TICKET_STATE_MATCHED:
-                return ticket.table_id
-            if ticket.state in _ENDED:
-                raise TicketEnded(TicketState.Name(ticket.state).removeprefix("TICKET_STATE_"))
+        async with contextlib.aclosing(self.tickets(ticket_id)) as tickets:
+            async for ticket in tickets:
+                if ticket.state == TicketState.TICKET_STATE_MATCHED:
+                    return ticket.table_id
+                if ticket.state in _ENDED:
+                    raise TicketEnded(TicketState.Name(ticket.state).removeprefix("TICKET_STATE_"))
         raise AssertionError("a ticket's stream ends with its end")
 
     def table(self, table_id: str) -> TableView:

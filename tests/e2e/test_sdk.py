@@ -1,0 +1,127 @@
+"""The client against the real system: the example bot, TLS, friends at a private table, observers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ddz.table.v1 import events_pb2
+from ddz.table.v1.events_pb2 import Snapshot
+from ddz.table.v1.table_pb2 import AllowObservers, GetTableRequest, Ready
+from ddzclient import Gateway, Player, Refusal, Session, TableGone, find_table
+from deploy.local.folders import ROOT
+from deploy.local.stack import Stack
+
+
+@contextlib.asynccontextmanager
+async def guests(stack: Stack, count: int) -> AsyncIterator[list[Session]]:
+    async with Gateway(stack.address) as gateway:
+        yield [await Session.guest(gateway, f"sdk-{uuid.uuid4()}") for _ in range(count)]
+
+
+async def test_the_example_bot_plays(stack: Stack) -> None:
+    command = [sys.executable, "docs/example_bot.py", stack.address]
+    bot = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    async with asyncio.timeout(60):
+        out, err = await bot.communicate()
+    assert bot.returncode == 0, err.decode()
+    lines = out.decode().splitlines()
+    assert len(lines) == 3
+    assert all(": 2 hands, " in line for line in lines)
+    assert len((ROOT / "docs" / "example_bot.py").read_text().splitlines()) <= 40
+
+
+async def test_the_gateway_is_reached_over_tls(stack: Stack) -> None:
+    async with Gateway(stack.tls_address, root_certificates=stack.certificate) as gateway:
+        session = await Session.guest(gateway, f"sdk-{uuid.uuid4()}")
+        assert {room.terms.book for room in await session.rooms()} == {"classic", "happy", "rob"}
+        assert (await session.balance()).chips > 0
+
+
+async def test_the_same_device_key_is_the_same_guest(stack: Stack) -> None:
+    key = f"sdk-{uuid.uuid4()}"
+    async with Gateway(stack.address) as gateway:
+        first, again = await Session.guest(gateway, key), await Session.guest(gateway, key)
+        assert (first.player_id, first.created, again.created) == (again.player_id, True, False)
+        await again.renew()
+        assert (await again.profile()).player.player_id == first.player_id
+
+
+async def test_friends_meet_at_a_private_table(stack: Stack) -> None:
+    async with guests(stack, 3) as (host, *friends):
+        made = await host.create_table("happy-beginner", private=True)
+        with pytest.raises(Refusal):
+            await friends[0].sit(made.table_id, code="0000")
+        for friend in friends:
+            assert await friend.table_of_code(made.code) == made.table_id
+            await friend.sit(made.table_id, code=made.code)
+        assert made.table_id not in {table.table_id for table in await host.tables("happy-beginner")}
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            playing = [group.create_task(play(session, made.table_id, 1)) for session in (host, *friends)]
+        assert [task.result() for task in playing] == [[f"{made.table_id}-1"]] * 3
+
+
+async def play(session: Session, table_id: str, hands: int) -> list[str]:
+    async with session.table(table_id) as table:
+        return await Player().play(table, hands)
+
+
+async def test_an_observer_sees_a_hand_by_its_players_leave_alone(stack: Stack) -> None:
+    async with guests(stack, 4) as (*players, observer):
+        found = await asyncio.gather(*(find_table(player, "happy-beginner") for player in players))
+        async with contextlib.AsyncExitStack() as tables:
+            seated = [await tables.enter_async_context(player.table(found[0])) for player in players]
+            await observer.observe(found[0], 1)
+            watching = await tables.enter_async_context(observer.table(found[0]))
+            async with asyncio.TaskGroup() as group:
+                for table in seated:
+                    group.create_task(Player().play(table, 1))
+                await watching.until(in_play)
+                assert (watching.state.you, watching.state.observing) == (1, True)
+                assert not any(seat.cards.cards for seat in watching.state.seats if not seat.shown)
+                with pytest.raises(Refusal) as refusal:
+                    await watching.act(Ready(ready=True))
+                assert refusal.value.reason == "NOT_A_PLAYER"
+                player = next(table for table in seated if table.state.you == 1)
+                await player.act(AllowObservers(allow=True))
+                await watching.until(lambda state: bool(state.seats[1].cards.cards) or state.HasField("last_result"))
+            with contextlib.suppress(TableGone):
+                await watching.until(lambda state: state.HasField("last_result"))
+            assert watching.state.HasField("last_result")
+
+
+def in_play(state: Snapshot) -> bool:
+    return state.clock.phase in (events_pb2.PHASE_BID, events_pb2.PHASE_PLAY)
+
+
+async def test_a_view_is_what_the_table_says_when_asked(stack: Stack) -> None:
+    async with guests(stack, 3) as players:
+        found = await asyncio.gather(*(find_table(player, "classic-beginner") for player in players))
+        async with contextlib.AsyncExitStack() as tables:
+            seated = [await tables.enter_async_context(player.table(found[0])) for player in players]
+            compared = 0
+            async with asyncio.TaskGroup() as group:
+                playing = [group.create_task(Player().play(table, 1)) for table in seated]
+                while not playing[0].done():
+                    compared += await matches(players[0], seated[0].state)
+            assert compared > 3
+
+
+async def matches(player: Session, state: Snapshot) -> bool:
+    """Whether the table was asked at the very event that the state stands at; then both must agree."""
+    request = GetTableRequest(table_id=state.table_id)
+    before = Snapshot()
+    before.CopyFrom(state)
+    told = (await player.call(player.gateway.table.GetTable, request, table_id=state.table_id)).snapshot
+    for one in (before, told):
+        one.ClearField("at_ms")
+        one.proof.ClearField("server_seed")
+    if told.seq == before.seq:
+        assert told == before
+    return told.seq == before.seq
