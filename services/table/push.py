@@ -21,17 +21,18 @@ class Audience:
         self, stream: Stream, table: Table, epoch: int, now_ms: int, missed: list[log.Entry] | None, after_seq: int
     ) -> None:
         """Begins a stream: with what it missed after an event, or with a snapshot."""
-        if missed is None:
+        who = viewer(table, stream.player_id)
+        for entry in missed or ():
+            for one, message in zip(entry.stamped, entry.messages, strict=True):
+                if after_seq < one.seq <= table.seq:
+                    stream.push_event(seen(one, message, who))
+        if missed is None or who.observing:  # what an observer may see can have changed behind his back
             _snapshot(stream, table, epoch, now_ms)
-        else:
-            who = viewer(table, stream.player_id)
-            for entry in missed:
-                for one, message in zip(entry.stamped, entry.messages, strict=True):
-                    if after_seq < one.seq <= table.seq:
-                        stream.push_event(seen(one, message, who))
         self.streams.add(stream)
         if table.stage is Stage.CLOSED:
             stream.goodbye("closed", reconnect=False)
+        elif who.seat is None:
+            stream.goodbye("left", reconnect=False)
 
     def detach(self, stream: Stream) -> None:
         """Ends a stream."""
@@ -71,10 +72,10 @@ class Audience:
         elif isinstance(event, events.SeatLeft | events.ObserverLeft):
             for stream in self.streams:
                 if stream.player_id == event.player_id and viewer(table, event.player_id).seat is None:
-                    stream.goodbye("left", reconnect=False)
+                    stream.goodbye_soon("left", reconnect=False)
         elif isinstance(event, events.Closed):
             for stream in self.streams:
-                stream.goodbye("closed", reconnect=False)
+                stream.goodbye_soon("closed", reconnect=False)
 
     def begin_anew(self, table: Table, epoch: int) -> None:
         """The log went back, or is ahead of what can be told: everybody gets a snapshot."""

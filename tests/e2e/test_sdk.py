@@ -72,6 +72,16 @@ async def play(session: Session, table_id: str, hands: int) -> list[str]:
         return await Player().play(table, hands)
 
 
+async def test_who_has_left_hears_the_last_word_and_no_more(stack: Stack) -> None:
+    async with guests(stack, 3) as players:
+        found = await asyncio.gather(*(find_table(player, "classic-beginner") for player in players))
+        hands = await asyncio.gather(*(play(player, found[0], 1) for player in players))
+        async with asyncio.timeout(20), players[0].table(found[0]) as table:
+            assert [table.state.last_result.hand_id] == hands[0]
+            with pytest.raises(TableGone, match=r"left|closed"):
+                await table.until(lambda state: state.seq == 0)
+
+
 async def test_an_observer_sees_a_hand_by_its_players_leave_alone(stack: Stack) -> None:
     async with guests(stack, 4) as (*players, observer):
         found = await asyncio.gather(*(find_table(player, "happy-beginner") for player in players))
