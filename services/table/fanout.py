@@ -56,6 +56,11 @@ class Stream:
             self._frames.append((GOODBYE, table_pb2.Goodbye(reconnect=reconnect, why=why)))
             self._ready.set()
 
+    def goodbye_soon(self, why: str, *, reconnect: bool) -> None:
+        """The same, behind the answer to the command that has led to it: that is pushed in the loop's next turn."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, lambda: self.goodbye(why, reconnect=reconnect))
+
     async def frames(self) -> AsyncIterator[Frame]:
         """Frames as they come; ends after the goodbye."""
         while True:
