@@ -23,7 +23,7 @@ def naming(folder: Path) -> list[str]:
     return [line for line in lines if str(folder) in line]
 
 
-def eventually(condition: Callable[[], bool], timeout_s: float = 20.0) -> bool:
+def eventually(condition: Callable[[], bool], timeout_s: float = 60.0) -> bool:
     """Whether the condition comes true in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():

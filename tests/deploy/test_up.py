@@ -137,7 +137,7 @@ def test_a_demo_that_is_killed_leaves_nothing(scratch: Path, moment: str, signum
         assert moment != "play" or eventually(lambda: bots_play(temp))
         assert naming(temp)
         demo.send_signal(signum)
-        assert demo.wait(30) != 0
+        assert demo.wait(60) != 0
     assert eventually(lambda: naming(temp) == [])
     assert eventually(lambda: list(temp.iterdir()) == [])
 
