@@ -1,4 +1,4 @@
-"""The browser's page as routes of the gateway: every file of deploy/web with its type and what a browser may do with it.
+"""The browser's page as routes of the gateway: each file of deploy/web with its type and what a browser may do with it.
 
 The gateway answers these itself (direct_response), so that no file server stands behind it.
 """
@@ -18,7 +18,8 @@ TYPES: Final = {
 # Nothing but the page's own files, nothing inline, and no text that becomes markup.
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _HEADERS: Final = {
     "cache-control": "no-cache",
