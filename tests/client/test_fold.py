@@ -141,7 +141,8 @@ def simulate(book: str, seed: int) -> Simulation:
     rake = 3 if book == "rob" else 0
     terms = Terms("room", book, *base, clocks=Clocks(), initial_multiplier=1, rake_chips=rake, minimum_chips=20)
     seated = PEOPLE[:3] if rng.random() < 0.7 else ()
-    _, table = life.open_table("t1", terms, seated, 60_000, 1_000_000, rng.getrandbits(32))
+    draw = rng.getrandbits(32)
+    _, table = life.open_table("t1", terms, seated, idle_ms=60_000, now_ms=1_000_000, draw=draw)
     simulation = Simulation(rng, table)
     simulation.states = {player_id: simulation.fresh(player_id) for player_id in WATCHERS}
     return simulation

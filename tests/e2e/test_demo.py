@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from deploy.local import folders
 from tests.deploy.processes import naming
 
@@ -32,12 +34,13 @@ def demo(temp: Path, seed: int) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=140,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
+@pytest.mark.timeout(300)
 def test_it_plays_every_book_with_right_books_and_a_seed_repeats_its_deals(scratch: Path) -> None:
     temp = scratch / "demo"
     temp.mkdir()
