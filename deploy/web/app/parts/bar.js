@@ -39,7 +39,7 @@ export function bar(page) {
       state.baseChips !== "0" && h("span", { class: "base" }, `${t("base")} ${amount(state.baseChips)}`),
       code && h("span", { class: "code-is" }, t("code_is", { code }))),
     bottomView(state),
-    multiplierView(state),
+    state.multiplier !== "0" && multiplierView(state),
     h("details", { class: "menu" },
       h("summary", { "aria-label": t("menu") }, "☰\ufe0e"),
       h("div", { class: "sheet" },
