@@ -52,12 +52,9 @@ class Migrate:
 @contextlib.asynccontextmanager
 async def build(config: Config) -> AsyncIterator[LedgerService]:
     """Connects, checks the schema, and runs what is in the background."""
-    async with (
-        clients.postgres(config.postgres_dsn, connections=config.reads) as reads,
-        clients.nats_bus(config.nats_url, name="ledger") as bus,
-    ):
+    async with clients.postgres(config.postgres_dsn, connections=config.reads) as reads:
         await migrations.check(reads, MIGRATIONS, "ledger")
-        async with running(config.postgres_dsn, reads, bus, config.settings()) as service:
+        async with running(config.postgres_dsn, reads, config.nats_url, config.settings()) as service:
             yield service
 
 

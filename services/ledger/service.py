@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import asyncpg
 import grpc
-from nats.aio.client import Client
 
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from services.ledger.batcher import Batcher, Limits
@@ -46,9 +45,9 @@ class Settings:
 
 
 @contextlib.asynccontextmanager
-async def running(dsn: str, pool: asyncpg.Pool, bus: Client, settings: Settings) -> AsyncIterator[LedgerService]:
+async def running(dsn: str, pool: asyncpg.Pool, nats_url: str, settings: Settings) -> AsyncIterator[LedgerService]:
     """The service with its batcher and its relay at work; `pool` is for reads."""
-    relay = Relay(dsn, bus)
+    relay = Relay(dsn, nats_url)
     batcher = Batcher(dsn, settings.limits, relay.wake)
     reads = Reads(pool, settings.limits.patience_s)
     tasks = [asyncio.create_task(relay.work())]

@@ -66,8 +66,7 @@ async def serve(database: Database, nats_url: str, settings: Settings = SETTINGS
     config = server.ServerConfig("127.0.0.1:0", "127.0.0.1:0", "INFO", 1.0)
     async with (
         clients.postgres(database.dsn(), connections=2) as reads,
-        clients.nats_bus(nats_url, name="ledger") as bus,
-        running(database.dsn(), reads, bus, settings) as service,
+        running(database.dsn(), reads, nats_url, settings) as service,
         server.serving(config, service) as port,
         server.channel(f"127.0.0.1:{port}") as channel,
         asyncpg.create_pool(database.dsn("postgres"), min_size=1, max_size=2) as root,

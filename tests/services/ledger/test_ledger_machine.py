@@ -67,7 +67,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.claimed: dict[str, int] = {}
         self.connection: asyncpg.Connection = self.run(asyncpg.connect(self.dsn))
         self.bus: Client = self.run(nats.connect(self.nats_url))
-        self.relay = Relay(self.dsn, self.bus)
+        self.relay = Relay(self.dsn, self.nats_url)
         self.run(stream.ensure(self.bus.jetstream()))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -233,7 +233,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule()
     def relay_step(self) -> None:
-        self.run(self.relay.step(self.connection))
+        self.run(self.relay.step(self.connection, self.bus.jetstream()))
 
     @invariant()
     def the_ledger_is_in_order(self) -> None:

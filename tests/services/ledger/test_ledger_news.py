@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
 
 from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import ledger_pb2, news_pb2
+from deploy.local import ports
 from servicekit import clients
-from tests.services.ledger.conftest import Ledger
+from tests.services.ledger.conftest import Database, Ledger, serve
 from tests.services.ledger.records import record
 from tests.services.ledger.test_ledger_keys import opened, settle
 
@@ -33,3 +36,49 @@ async def test_settlements_and_grants_are_told(ledger: Ledger, nats: str, fresh:
             if [each.player_id for each in change.balances] == players[2:]:
                 break
         assert change.balances == [ledger_pb2.Balance(player_id=players[2], chips=1000, title="casual_labourer")]
+
+
+async def test_without_nats_hands_are_settled_and_the_news_wait(
+    database: Database, nats: str, fresh: Callable[[str], str]
+) -> None:
+    nowhere = f"nats://127.0.0.1:{ports.free(1)[0]}"
+    async with serve(database, nowhere) as ledger:
+        hand_id, players = await opened(ledger, fresh)
+        request = settle(record(hand_id, players, winner="landlord", landlord=2))
+        assert (await ledger.internal.Settle(request)).result == ledger_pb2.RESULT_APPLIED
+        assert await ledger.root.fetchval("SELECT count(*) FROM ledger.outbox WHERE key = $1", hand_id) == 1
+    async with serve(database, nats) as ledger:
+        await eventually(lambda: none_waits(ledger))
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Asks until it is so, for 20 seconds."""
+    ends_at_s = asyncio.get_running_loop().time() + 20
+    while not await condition():
+        assert asyncio.get_running_loop().time() < ends_at_s
+        await asyncio.sleep(0.05)
+
+
+async def none_waits(ledger: Ledger) -> bool:
+    return not await ledger.root.fetchval("SELECT count(*) FROM ledger.outbox")
+
+
+async def one_leads(ledger: Ledger) -> bool:
+    return 1 == await ledger.root.fetchval(
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted "
+        "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+
+
+async def test_one_of_several_relays_leads_and_another_follows(
+    database: Database, nats: str, fresh: Callable[[str], str]
+) -> None:
+    async with contextlib.AsyncExitStack() as rest:
+        first = contextlib.AsyncExitStack()
+        await first.enter_async_context(serve(database, nats))
+        ledger, _ = [await rest.enter_async_context(serve(database, nats)) for _ in range(2)]
+        for _ in range(2):
+            await eventually(lambda: one_leads(ledger))
+            await opened(ledger, fresh)  # three grants, three news
+            await eventually(lambda: none_waits(ledger))
+            await first.aclose()
