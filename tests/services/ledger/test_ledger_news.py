@@ -64,10 +64,11 @@ async def none_waits(ledger: Ledger) -> bool:
 
 
 async def one_leads(ledger: Ledger) -> bool:
-    return 1 == await ledger.root.fetchval(
+    leaders: int = await ledger.root.fetchval(
         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted "
         "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     )
+    return leaders == 1
 
 
 async def test_one_of_several_relays_leads_and_another_follows(
