@@ -66,6 +66,10 @@ class News:
         if self._heard.pop(table_id, None) is not None:
             self._background(self._unsubscribe(table_id))
 
+    def listening(self) -> int:
+        """How many tables are listened to."""
+        return len(self._subscriptions)
+
     async def _subscribe(self, table_id: str) -> None:
         if table_id in self._subscriptions or table_id not in self._heard:
             return

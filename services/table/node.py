@@ -215,6 +215,10 @@ class Node:
             TABLES.set(len(self._actors))
         return actor
 
+    def tables(self) -> list[str]:
+        """The tables that this node holds in memory."""
+        return list(self._actors)
+
     def _retire(self) -> None:
         """Lets go of actors that nobody needs; closed tables and unknown ids at once."""
         now = time.monotonic()

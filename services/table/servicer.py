@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from ddz.table.v1 import table_pb2, table_pb2_grpc
 from doudizhu import Refusal
 from servicekit import errors, identity, metrics
@@ -31,6 +33,8 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
             first = await anext(requests)
         except StopAsyncIteration:
             return
+        except DecodeError:
+            raise Refusal(Trouble.INVALID, "these bytes are no request") from None
         errors.validate(first)
         if not first.table_id:
             raise Refusal(Trouble.INVALID, "the first request names the table", field="table_id")
@@ -55,6 +59,9 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
                 request = await anext(requests)
             except StopAsyncIteration:
                 stream.goodbye("done", reconnect=False)
+                return
+            except DecodeError:
+                stream.goodbye("malformed", reconnect=False)
                 return
 
     async def _command(self, table_id: str, request: table_pb2.PlayRequest, stream: Stream) -> None:

@@ -107,6 +107,11 @@ class Store:
         else:
             await self._pipe.call("ZADD", key, deadline_ms, table_id)
 
+    async def next_deadline(self, table_id: str) -> int | None:
+        """When the table must be looked at; None = never."""
+        score = await self._pipe.call("ZSCORE", f"{{{self._shard(table_id)}}}:deadlines", table_id)
+        return None if score is None else int(float(score))
+
     async def claim_due(self, until_ms: int, now_ms: int) -> list[str]:
         """Tables whose deadline lies before `until_ms`; other nodes do not get them for a second."""
         answers = await asyncio.gather(

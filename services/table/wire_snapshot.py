@@ -67,6 +67,8 @@ def _seat_to(table: Table, number: int, hand: Hand | None) -> events_pb2.SeatVie
     if hand is not None:
         view.cards.CopyFrom(cards_to(hand.hands[number], hand.counts[number]))
         view.shown = number in hand.shown
+        view.combos = hand.combos_by_seat[number]
+        view.bombs = hand.bombs_by_seat[number]
         view.choice = hand.choices[number] or ""
         view.rob_choice = hand.rob_choices[number] or ""
     return view

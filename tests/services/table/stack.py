@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from ddz.common.v1 import common_pb2
+from ddz.common.v1 import common_pb2, hand_pb2
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
 from deploy.local import ports, servers
@@ -28,6 +28,7 @@ from services.table.node import Settings
 
 _CONFIG = server.ServerConfig("127.0.0.1:0", "127.0.0.1:0", "INFO", 1.0)
 _ids = itertools.count(1)
+PASS: dict[str, Any] = {"pass": hand_pb2.Pass()}
 FAST = {"seed_ms": 20, "show_window_ms": 20, "countdown_ms": 50}
 
 
@@ -76,6 +77,7 @@ class TableNode:
     """One running node and its stubs."""
 
     service: table_service.TableService
+    target: str
     stub: table_pb2_grpc.TableServiceAsyncStub
     internal: table_pb2_grpc.TableInternalServiceAsyncStub
 
@@ -91,7 +93,10 @@ async def table_node(redis_url: str, nats_url: str, ledger_port: int, **changes:
         server.channel(f"127.0.0.1:{port}") as channel,
     ):
         yield TableNode(
-            service, table_pb2_grpc.TableServiceStub(channel), table_pb2_grpc.TableInternalServiceStub(channel)
+            service,
+            f"127.0.0.1:{port}",
+            table_pb2_grpc.TableServiceStub(channel),
+            table_pb2_grpc.TableInternalServiceStub(channel),
         )
 
 
@@ -137,6 +142,10 @@ class Client:
         command_id = command_id or fresh("c")
         await self._call.write(table_pb2.PlayRequest(command=table_pb2.Command(command_id=command_id, **action)))
         return command_id
+
+    async def send_raw(self, request: table_pb2.PlayRequest) -> None:
+        """Sends a request as it is."""
+        await self._call.write(request)
 
     async def act(self, command_id: str = "", **action: Any) -> Any:
         """Sends a command and waits for its answer: Accepted or Refused."""

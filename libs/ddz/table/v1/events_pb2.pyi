@@ -1472,6 +1472,8 @@ class SeatView(_message.Message):
     CHOICE_FIELD_NUMBER: _builtins.int
     ROB_CHOICE_FIELD_NUMBER: _builtins.int
     BALANCE_CHIPS_FIELD_NUMBER: _builtins.int
+    COMBOS_FIELD_NUMBER: _builtins.int
+    BOMBS_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
     ready: _builtins.bool
     agreed: _builtins.bool
@@ -1484,6 +1486,10 @@ class SeatView(_message.Message):
     rob_choice: _builtins.str
     balance_chips: _builtins.int
     """after the last settlement; 0 before one"""
+    combos: _builtins.int
+    """put down in this hand: with none yet, a spring is possible"""
+    bombs: _builtins.int
+    """bombs and rockets among them: a book may limit a farmer's (S0 1.6.1)"""
     @_builtins.property
     def player(self) -> _common_pb2.Player:
         """unset = empty seat"""
@@ -1505,10 +1511,12 @@ class SeatView(_message.Message):
         choice: _builtins.str = ...,
         rob_choice: _builtins.str = ...,
         balance_chips: _builtins.int = ...,
+        combos: _builtins.int = ...,
+        bombs: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cards", b"cards", "player", b"player"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreed", b"agreed", "balance_chips", b"balance_chips", "cards", b"cards", "choice", b"choice", "connected", b"connected", "observers_allowed", b"observers_allowed", "player", b"player", "ready", b"ready", "rob_choice", b"rob_choice", "seat", b"seat", "shown", b"shown", "trustee", b"trustee"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreed", b"agreed", "balance_chips", b"balance_chips", "bombs", b"bombs", "cards", b"cards", "choice", b"choice", "combos", b"combos", "connected", b"connected", "observers_allowed", b"observers_allowed", "player", b"player", "ready", b"ready", "rob_choice", b"rob_choice", "seat", b"seat", "shown", b"shown", "trustee", b"trustee"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -521,7 +521,7 @@ class Goodbye(_message.Message):
     WHY_FIELD_NUMBER: _builtins.int
     reconnect: _builtins.bool
     why: _builtins.str
-    """drain, replaced, slow, closed"""
+    """drain, replaced, slow, closed, left, done, malformed, fault"""
     def __init__(
         self,
         *,
