@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+import hiredis
 from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -102,7 +103,7 @@ class Pipe:
             await self._connection.read_response()
 
     async def _exchange(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
-        packed = self._connection.pack_commands([command for command, _ in batch])
+        packed = b"".join(hiredis.pack_command(command) for command, _ in batch)
         await self._connection.send_packed_command(packed, check_health=False)
         for _, future in batch:
             try:

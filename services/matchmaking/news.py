@@ -30,6 +30,11 @@ class News:
         self._stream = bus.jetstream(timeout=_TIMEOUT_S)
         self._ensured = False
 
+    @property
+    def connected(self) -> bool:
+        """Whether the bus is there, as far as one knows."""
+        return self._bus.is_connected
+
     async def changed(self, room_id: str, ticket_ids: Iterable[str]) -> None:
         """Tells every instance that these tickets have changed."""
         try:

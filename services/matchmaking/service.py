@@ -94,7 +94,7 @@ async def build(config: Config) -> AsyncIterator[Matchmaking]:
         store = Store(pipe, _patience(config), epoch=epoch)
         opener = Opener(rooms, store, news, inside, owner, config.open_patience_s)
         matcher = Matcher(rooms, store, opener, news, owner)
-        watching = Watching(store, news)
+        watching = Watching(store, news, owner)
         bots_fill = config.bot_fill_s > 0
         seats = Seats(tables)
         desk = Desk(rooms, store, matcher, news, Balances(ledger), seats, bots_fill=bots_fill)

@@ -185,21 +185,19 @@ class Store:
         return list(zip(words[::2], words[1::2], strict=True)), taken
 
     async def watch(
-        self, room_id: str, watched: Sequence[tuple[str, str]], now_ms: int, *, attach: bool = False
+        self, room_id: str, ticket_ids: Sequence[str], watcher: str, now_ms: int, *, attach: bool = False
     ) -> list[Ticket | None]:
-        """Keeps tickets alive for their watchers, (ticket, watcher), and reads them; `attach` for a new watcher."""
-        arguments: list[Any] = [now_ms, now_ms + self._patience.lease_ms]
-        for ticket_id, watcher in watched:
-            arguments += [ticket_id, watcher, int(attach)]
+        """Keeps tickets alive for the instance `watcher`, and reads them; `attach` when it begins to watch."""
+        arguments = [now_ms, now_ms + self._patience.lease_ms, watcher, int(attach), *ticket_ids]
         waits, *found = await self._run("watch", room_id, arguments)
         recent = [int(wait) for wait in waits]
         return [
             _ticket(ticket_id, room_id, answer, now_ms, recent) if answer else None
-            for (ticket_id, _), answer in zip(watched, found, strict=True)
+            for ticket_id, answer in zip(ticket_ids, found, strict=True)
         ]
 
     async def leave(self, room_id: str, ticket_id: str, watcher: str, now_ms: int) -> None:
-        """The watcher is gone; his ticket ends unless he is back in time or was followed by another."""
+        """The instance watches no more; the ticket ends unless it is watched again in time, or elsewhere."""
         await self._run("leave", room_id, [ticket_id, watcher, now_ms + self._patience.grace_ms])
 
     async def untold(self, room_id: str) -> dict[str, bytes]:

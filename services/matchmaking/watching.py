@@ -1,10 +1,9 @@
-"""Streams of tickets. News wake them at once; a poll a second keeps their tickets alive and finds what news lost."""
+"""Streams of tickets. News wake them at once; a poll keeps their tickets alive, and finds what news lost."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
@@ -19,9 +18,9 @@ from services.matchmaking.opening import now_ms
 from services.matchmaking.queue import LIVE, Reason, Ticket
 from services.matchmaking.store import Store
 
-_POLL_S: Final = 1.0
+_POLL_S: Final = 4.0  # also how often a stream is told its place in the queue
+_POLL_WITHOUT_NEWS_S: Final = 0.5
 _BATCH: Final = 200
-_HEARTBEAT_S: Final = 5.0
 
 log = logs.get("watching")
 
@@ -30,26 +29,20 @@ class _Watcher:
     """One stream. `ticket` is the newest state, None when the ticket is there no more."""
 
     def __init__(self) -> None:
-        self.id = secrets.token_hex(8)
         self.ticket: Ticket | None = None
         self.changed = asyncio.Event()
 
     def show(self, ticket: Ticket | None) -> None:
-        """Takes in what was read; wakes the stream if it is worth telling."""
-        if _shown(ticket) != _shown(self.ticket):
-            self.changed.set()
+        """Takes in what was read, and wakes the stream."""
         self.ticket = ticket
-
-
-def _shown(ticket: Ticket | None) -> tuple[object, ...]:
-    """What a change of is told at once; the rest goes with the heartbeat."""
-    return () if ticket is None else (ticket.state, ticket.position, ticket.table_id)
+        self.changed.set()
 
 
 class Watching:
-    """All streams of one instance."""
+    """All streams of one instance, called `owner`."""
 
-    def __init__(self, store: Store, news: News) -> None:
+    def __init__(self, store: Store, news: News, owner: str) -> None:
+        self._owner = owner
         self._store = store
         self._news = news
         self._rooms: dict[str, dict[str, list[_Watcher]]] = defaultdict(dict)  # by room and ticket, oldest first
@@ -87,7 +80,7 @@ class Watching:
         watchers.append(watcher)
         left = True
         try:
-            (watcher.ticket,) = await self._store.watch(room_id, [(ticket_id, watcher.id)], now_ms(), attach=True)
+            (watcher.ticket,) = await self._store.watch(room_id, [ticket_id], self._owner, now_ms(), attach=True)
             async for ticket in self._states(watcher):
                 left = ticket.state in LIVE
                 yield ticket
@@ -96,8 +89,8 @@ class Watching:
             watchers.remove(watcher)
             if not watchers and self._rooms[room_id].get(ticket_id) is watchers:
                 del self._rooms[room_id][ticket_id]
-            if left:
-                self._leave(room_id, ticket_id, watcher.id)
+            if left and not watchers:
+                self._leave(room_id, ticket_id)
 
     async def _states(self, watcher: _Watcher) -> AsyncIterator[Ticket]:
         while not self._draining:
@@ -107,17 +100,16 @@ class Watching:
             yield ticket
             if ticket.state not in LIVE:
                 return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_HEARTBEAT_S):
-                    await watcher.changed.wait()
+            await watcher.changed.wait()
             watcher.changed.clear()
 
-    def _leave(self, room_id: str, ticket_id: str, watcher_id: str) -> None:
-        """In a task of its own: the stream's is being cancelled."""
+    def _leave(self, room_id: str, ticket_id: str) -> None:
+        """In a task of its own: the stream's is being cancelled. Whoever has come back since has nothing left."""
 
         async def work() -> None:
             try:
-                await self._store.leave(room_id, ticket_id, watcher_id, now_ms())
+                if ticket_id not in self._rooms[room_id]:
+                    await self._store.leave(room_id, ticket_id, self._owner, now_ms())
             except StoreLost as error:
                 log.warning("ticket not left", extra={"ticket": ticket_id, "why": str(error)})
 
@@ -142,7 +134,7 @@ class Watching:
             self._wake.clear()
             everything = time.monotonic() >= next_poll
             if everything:
-                next_poll = time.monotonic() + _POLL_S
+                next_poll = time.monotonic() + (_POLL_S if self._news.connected else _POLL_WITHOUT_NEWS_S)
                 counts.WATCHED.set(sum(len(watched) for watched in self._rooms.values()))
             urgent, self._urgent = self._urgent, defaultdict(set)
             try:
@@ -154,11 +146,10 @@ class Watching:
     async def _read(self, room_id: str, ticket_ids: list[str]) -> None:
         watched = self._rooms[room_id]
         for start in range(0, len(ticket_ids), _BATCH):
-            here = [(ticket, watched[ticket]) for ticket in ticket_ids[start : start + _BATCH] if ticket in watched]
+            here = [ticket for ticket in ticket_ids[start : start + _BATCH] if ticket in watched]
             if not here:
                 continue
-            newest = [(ticket, watchers[-1].id) for ticket, watchers in here]
-            tickets = await self._store.watch(room_id, newest, now_ms())
-            for (_, watchers), ticket in zip(here, tickets, strict=True):
-                for watcher in watchers:
+            tickets = await self._store.watch(room_id, here, self._owner, now_ms())
+            for ticket_id, ticket in zip(here, tickets, strict=True):
+                for watcher in watched.get(ticket_id, ()):
                     watcher.show(ticket)

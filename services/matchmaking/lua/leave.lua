@@ -1,5 +1,5 @@
--- A watcher is gone. Unless another one came after it, the ticket is matched with nobody until its owner is back, and
--- ends when he is not back in time.   ARGV: ticket, watcher, lease end
+-- An instance watches a ticket no more. Unless another one does since, the ticket is matched with nobody until its owner
+-- is back, and ends when he is not back in time.   ARGV: ticket, watching instance, lease end
 local ticket, watcher = ARGV[1], ARGV[2]
 local key = key_of(ticket)
 local t = redis.call('HMGET', key, 'state', 'watcher', 'joined', 'also')

@@ -1,10 +1,10 @@
 -- Keeps watched tickets alive and reads them.
--- ARGV: now, lease end, then for each ticket: ticket, watcher, attach (1: the newest watcher, 0: one that goes on)
+-- ARGV: now, lease end, watching instance, attach (1: the newest, 0: it goes on), then the tickets
 -- Returns {{what the last matched tickets waited, ...}, the tickets' answers in order (0 for one that is not there)}.
-local now, lease = ARGV[1], ARGV[2]
+local now, lease, watcher, attach = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local result = {redis.call('LRANGE', WAITS, 0, -1)}
-for i = 3, #ARGV, 3 do
-  local ticket, watcher, attach = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+for i = 5, #ARGV do
+  local ticket = ARGV[i]
   local key = key_of(ticket)
   local t = redis.call('HMGET', key, 'state', 'absent', 'joined', 'near', 'also', 'reserve')
   if t[1] == 'waiting' or t[1] == 'claimed' then

@@ -182,7 +182,7 @@ async def test_a_claim_given_back_keeps_its_place(room: Room) -> None:
     assert not await room.store.give_back(room.id, claim, "somebody else", 20, 20)
     assert await room.store.give_back(room.id, claim, "test", 20, 20)
     await room.enter("late", 21)
-    tickets = await room.store.watch(room.id, [("p0-1", ""), ("late-1", "")], 30)
+    tickets = await room.store.watch(room.id, ["p0-1", "late-1"], "", 30)
     assert [ticket and (ticket.position, ticket.waited_ms) for ticket in tickets] == [(1, 30), (4, 9)]
     assert await room.look(30) == [["p0-1", "p1-1", "p2-1"]]
 
@@ -204,7 +204,7 @@ async def test_a_dead_matchers_claim_is_taken_over_once(room: Room) -> None:
 async def test_a_ticket_of_who_is_gone_is_skipped_and_ends(scripts: Store, room: Room) -> None:
     for player in ("p1", "p2", "p3"):
         await room.enter(player, 0)
-    await room.store.watch(room.id, [("p1-1", "w1")], 0, attach=True)
+    await room.store.watch(room.id, ["p1-1"], "w1", 0, attach=True)
     await room.store.leave(room.id, "p1-1", "w1", 1)
     assert await room.look(1) == []
     await room.enter("p4", 2)
@@ -217,9 +217,9 @@ async def test_a_ticket_of_who_is_gone_is_skipped_and_ends(scripts: Store, room:
 async def test_who_comes_back_in_time_keeps_his_place(room: Room) -> None:
     for player in ("p1", "p2"):
         await room.enter(player, 0)
-    await room.store.watch(room.id, [("p1-1", "w1")], 0, attach=True)
+    await room.store.watch(room.id, ["p1-1"], "w1", 0, attach=True)
     await room.store.leave(room.id, "p1-1", "w1", 1)
-    await room.store.watch(room.id, [("p1-1", "w2")], 5_000, attach=True)
+    await room.store.watch(room.id, ["p1-1"], "w2", 5_000, attach=True)
     await room.enter("p3", 5_000)
     assert await room.look(5_000) == [["p1-1", "p2-1", "p3-1"]]
 
@@ -227,8 +227,8 @@ async def test_who_comes_back_in_time_keeps_his_place(room: Room) -> None:
 async def test_the_close_of_a_stale_watcher_changes_nothing(room: Room) -> None:
     for player in ("p1", "p2", "p3"):
         await room.enter(player, 0)
-    await room.store.watch(room.id, [("p1-1", "w1")], 0, attach=True)
-    await room.store.watch(room.id, [("p1-1", "w2")], 0, attach=True)
+    await room.store.watch(room.id, ["p1-1"], "w1", 0, attach=True)
+    await room.store.watch(room.id, ["p1-1"], "w2", 0, attach=True)
     await room.store.leave(room.id, "p1-1", "w1", 1)
     assert len(await room.look(1)) == 1
 
@@ -236,7 +236,7 @@ async def test_the_close_of_a_stale_watcher_changes_nothing(room: Room) -> None:
 async def test_a_claim_given_back_does_not_revive_who_left_meanwhile(room: Room) -> None:
     for player in ("p1", "p2", "p3"):
         await room.enter(player, 0)
-    await room.store.watch(room.id, [("p1-1", "w1")], 0, attach=True)
+    await room.store.watch(room.id, ["p1-1"], "w1", 0, attach=True)
     _, (claim,) = await room.store.look(room.id, 0, "test", 10)
     await room.store.leave(room.id, "p1-1", "w1", 1)
     assert await room.store.give_back(room.id, claim, "test", 2, 2)

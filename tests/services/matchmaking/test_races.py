@@ -165,7 +165,7 @@ async def test_a_match_and_a_give_back_have_one_outcome(parties: list[Store]) ->
         )
         assert matched != back
         wins[matched] += 1
-        states = await parties[3].watch(room_id, [(ticket.ticket_id, "") for ticket in tickets], 0)
+        states = await parties[3].watch(room_id, [ticket.ticket_id for ticket in tickets], "", 0)
         expected = State.MATCHED if matched else State.WAITING
         assert {state.state for state in states if state} == {expected}
 
@@ -214,7 +214,7 @@ async def test_everybody_has_one_end_whatever_races(parties: list[Store]) -> Non
     assert not cancelled & {*seated, *claimed}
     assert late <= {*seated, *claimed}
     tickets = [f"{player}-1" for player in players]
-    states = await parties[0].watch(room_id, [(ticket, "") for ticket in tickets], 0)
+    states = await parties[0].watch(room_id, tickets, "", 0)
     by_state = Counter(state.state for state in states if state)
     assert by_state[State.MATCHED] == len(seated)
     assert by_state[State.CLAIMED] == len(claimed)
