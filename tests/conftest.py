@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from deploy.local import folders, ports, servers
 from deploy.local import stack as whole
@@ -13,8 +14,10 @@ from deploy.local.leash import Leash, end_with_make
 
 
 def pytest_configure() -> None:
-    """Tests under a `make` that is killed end, and their servers with them."""
+    """Tests under a `make` that is killed end, and their servers with them; no property is timed: machines are busy."""
     end_with_make()
+    settings.register_profile("busy", deadline=None)
+    settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session")

@@ -67,7 +67,7 @@ async def play(
     before = await audit()
     faults = await run.play(_plan(hands), timeout_s or 60.0 + 15.0 * hands)
     after = await audit()
-    faults += report.faults(run.records, hands, before, after)
+    faults += report.faults(run.records, hands, before, after) + report.untrue(run.records)
     digest = report.deals_digest(run.records)
     report.show(console, run.records, digest, before, after, faults)
     return Report(tuple(run.records), digest, tuple(faults))

@@ -66,6 +66,7 @@ def _before_deal(state: Snapshot, redeals: int) -> None:
         seat.cards.CopyFrom(events_pb2.SeatCards())
         seat.shown = False
         seat.choice = seat.rob_choice = ""
+        seat.combos = seat.bombs = 0
     del state.factors[:]
     state.multiplier = 1
     for factor, by in before_deal(book_of(state.terms), state.terms.initial_multiplier, redeals):
@@ -215,7 +216,10 @@ def _landlord_set(state: Snapshot, event: events_pb2.LandlordSet) -> None:
 
 
 def _played(state: Snapshot, event: events_pb2.Played) -> None:
-    cards = state.seats[event.seat].cards
+    seat = state.seats[event.seat]
+    seat.combos += 1
+    seat.bombs += event.combo.type in ("bomb", "rocket")
+    cards = seat.cards
     left = [card for card in cards.cards if card not in set(event.combo.cards)]
     del cards.cards[:]
     cards.cards.extend(left)

@@ -11,7 +11,7 @@ from ddz.table.v1.events_pb2 import Snapshot
 from ddzclient.books import book_of
 from ddzclient.table import Action
 from doudizhu import hand as core
-from doudizhu.cards import BOTTOM_SIZE, HAND_SIZE, RANKS
+from doudizhu.cards import RANKS
 from doudizhu.combos import Combo
 
 T = TypeVar("T")
@@ -38,8 +38,7 @@ def in_hand(state: Snapshot) -> bool:
 def hand_of(state: Snapshot) -> core.Hand:
     """The running hand as this viewer knows it: enough for `legal_actions` and for any policy.
 
-    What a snapshot does not tell stays at its default: the first seat, and how many bombs each has played. Of the
-    combos by seat it tells whether there are any.
+    What a snapshot does not tell stays at its default: which seat was the first to be asked.
     """
     assert in_hand(state), "no hand is being played"
     turn = state.clock.seat
@@ -63,7 +62,8 @@ def hand_of(state: Snapshot) -> core.Hand:
         on_table=_combo(state.on_table) if state.HasField("on_table") else None,
         on_table_seat=state.on_table_seat if state.HasField("on_table") else None,
         passes=_passes(state),
-        combos_by_seat=_three([_has_played(state, seat) for seat in state.seats]),
+        combos_by_seat=_three([seat.combos for seat in state.seats]),
+        bombs_by_seat=_three([seat.bombs for seat in state.seats]),
         deals=1,
     )
 
@@ -105,11 +105,6 @@ def _elect(state: Snapshot) -> int | None:
     """The caller, or the highest bidder so far."""
     wanted = ("call", str(state.level) if state.level else "call")
     return next((seat.seat for seat in state.seats if seat.choice in wanted), None)
-
-
-def _has_played(state: Snapshot, seat: events_pb2.SeatView) -> int:
-    landlord = state.HasField("landlord") and state.landlord == seat.seat
-    return int(seat.cards.count < HAND_SIZE + (BOTTOM_SIZE if landlord else 0))
 
 
 def _passes(state: Snapshot) -> int:

@@ -13,8 +13,9 @@ from rich.table import Table
 from ddz.common.v1 import hand_pb2
 from ddz.common.v1.hand_pb2 import Outcome
 from ddz.ledger.v1.ledger_pb2 import AuditResponse, GetHandResponse
+from ddzclient.books import book_of
+from ddzclient.verify import verify
 from doudizhu.deal import deal_cards
-from doudizhu.rulebook import BOOKS
 
 _DEALT: Final = "deal"
 
@@ -23,7 +24,7 @@ def deals_digest(hands: Sequence[GetHandResponse]) -> str:
     """A short digest of every card dealt in these hands, in their order: equal deals, equal digest."""
     digest = hashlib.sha256()
     for hand in hands:
-        book = BOOKS[hand.record.terms.book]
+        book = book_of(hand.record.terms)
         for action in hand.record.actions:
             if action.WhichOneof("action") == _DEALT:
                 proof = action.deal
@@ -52,6 +53,11 @@ def faults(hands: Sequence[GetHandResponse], wanted: int, before: AuditResponse,
         if sum(seat.chips for seat in hand.settlement.seats) + hand.settlement.system_chips
     ]
     return found
+
+
+def untrue(hands: Sequence[GetHandResponse]) -> list[str]:
+    """What the records say and the rules do not: every deal is proved and every hand computed again (verify.py)."""
+    return [f"{hand.record.hand_id}: {sentence}" for hand in hands for sentence in verify(hand.record, hand.settlement)]
 
 
 def show(
