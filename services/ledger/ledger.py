@@ -159,10 +159,15 @@ class Voided:
 
 
 def open_hand(request: OpenHand, hand: Hand | None, players: dict[str, Player]) -> Opened:
-    """Raises Refusal KEY_CONFLICT, PLAYER_IN_HAND or BELOW_MINIMUM; the last two name the first player at fault."""
+    """Raises Refusal KEY_CONFLICT, HAND_OVER, PLAYER_IN_HAND or BELOW_MINIMUM; the last two name who is at fault first.
+
+    A hand that has ended is not opened again, not even by the same request: nobody may play under its id.
+    """
     if hand is not None:
         if (hand.player_ids, hand.minimum, hand.table_id) != (request.player_ids, request.minimum, request.table_id):
             raise _conflict(request.hand_id)
+        if hand.end is not None:
+            raise Refusal(Reason.HAND_OVER, f"{hand.hand_id} is over.", field="hand_id")
         return Opened(hand, ZERO, replayed=True)
     one, two, three = seats = [players[player_id] for player_id in request.player_ids]
     for player in seats:

@@ -49,16 +49,27 @@ async def test_a_repeat_gets_the_first_answer(ledger: Ledger, fresh: Fresh) -> N
     players = await seated(ledger, fresh)
     open_request = ledger_pb2.OpenHandRequest(hand_id=fresh("hand"), player_ids=players, minimum_chips=5)
     first = await ledger.internal.OpenHand(open_request)
-    assert (await ledger.internal.OpenHand(open_request)).carried_chips == first.carried_chips
+    repeated = await ledger.internal.OpenHand(open_request)
+    assert (repeated.result, repeated.carried_chips) == (ledger_pb2.RESULT_REPLAYED, first.carried_chips)
     request = settle(record(open_request.hand_id, players, winner="landlord", landlord=1, multiplier=2, rake=1))
     applied = await ledger.internal.Settle(request)
     again = await ledger.internal.Settle(request)
     assert applied.result == ledger_pb2.RESULT_APPLIED
     assert again.result == ledger_pb2.RESULT_REPLAYED
     assert again.settlement == applied.settlement
-    late = await ledger.internal.OpenHand(open_request)
-    assert late.result == ledger_pb2.RESULT_REPLAYED
-    assert late.carried_chips == first.carried_chips
+
+
+async def test_a_hand_that_has_ended_is_not_opened_again(ledger: Ledger, fresh: Fresh) -> None:
+    settled_id, players = await opened(ledger, fresh)
+    await ledger.internal.Settle(settle(record(settled_id, players, winner="farmers", landlord=0)))
+    voided_id, others = await opened(ledger, fresh)
+    await ledger.internal.VoidHand(ledger_pb2.VoidHandRequest(hand_id=voided_id, reason="test"))
+    for hand_id, player_ids in ((settled_id, players), (voided_id, others)):
+        again = ledger_pb2.OpenHandRequest(hand_id=hand_id, player_ids=player_ids)
+        assert (await refusal(ledger.internal.OpenHand(again))).reason == "HAND_OVER"
+        balance = ledger_pb2.GetBalanceRequest()
+        seat = await ledger.public.GetBalance(balance, metadata=(("x-player-id", player_ids[0]),))
+        assert seat.hand_id == ""
 
 
 async def test_many_repeats_at_once_settle_once(ledger: Ledger, fresh: Fresh) -> None:

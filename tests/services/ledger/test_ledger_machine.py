@@ -175,9 +175,13 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
     def repeat(self, data: st.DataObject) -> None:
-        """Any request again, however much has happened since."""
+        """Any request again, however much has happened since: only a hand that is over is not opened again."""
         request, first = data.draw(st.sampled_from(self.answers))
         again = self.ask(request)
+        if isinstance(request, OpenHand) and request.hand_id not in self.open:
+            assert isinstance(again, Refusal)
+            assert again.reason == "HAND_OVER"
+            return
         assert not isinstance(again, Refusal)
         assert again.replayed
         match first, again:

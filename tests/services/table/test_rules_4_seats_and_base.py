@@ -291,7 +291,8 @@ def test_who_is_in_a_hand_elsewhere_is_not_taken_into_this_one() -> None:
     assert sim.table.phase is Phase.SEATING
 
 
-def test_a_refusal_that_is_nobodys_fault_is_tried_again_after_a_countdown() -> None:
+@pytest.mark.parametrize("reason", ["LIMIT_REACHED", "HAND_OVER"])
+def test_a_refusal_that_is_nobodys_fault_is_tried_again_as_the_next_hand(reason: str) -> None:
     sim = Sim.open(terms("happy"))
     for number in (1, 2, 3):
         sim.sit(number)
@@ -299,7 +300,7 @@ def test_a_refusal_that_is_nobodys_fault_is_tried_again_after_a_countdown() -> N
     sim.act(0, Ready(True))
     sim.act(1, Ready(True))
     sim.decide(commands.Act(2, Ready(True)), 0)
-    sim.do(commands.LedgerRefused(sim.table.hand_id, "LIMIT_REACHED"))
+    sim.do(commands.LedgerRefused(sim.table.hand_id, reason))
     assert sim.table.stage is Stage.COUNTDOWN
     sim.wait(7_000)
     assert (sim.table.stage, sim.table.hand_number) == (Stage.HAND, 2)
