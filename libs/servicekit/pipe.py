@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -14,10 +15,11 @@ import hiredis
 from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from servicekit import logs
+from servicekit.lasting import lasting
 
 log = logs.get("pipe")
 
@@ -25,7 +27,10 @@ _BATCH: Final = 512
 _TIMEOUT_S: Final = 2.0
 _PAUSE_S: Final = 0.05
 _LOST: Final = (RedisConnectionError, RedisTimeoutError, OSError)
-_NOT_NOW: Final = (NoScriptError, ReadOnlyError, OutOfMemoryError)
+# The next connection gets the scripts, or finds the new primary.
+_CONNECT_ANEW: Final = (NoScriptError, ReadOnlyError)
+# What Redis refuses because of the command, whenever it comes; with any other code it may do it later.
+_MISTAKES: Final = {"ERR", "WRONGTYPE", "CROSSSLOT", "EXECABORT", "NOPERM", "BUSYGROUP", "BUSYKEY", "INVALIDOBJ"}
 
 
 class StoreLost(Exception):
@@ -51,7 +56,7 @@ class Pipe:
             await self._connect()
         except (*_LOST, RedisError) as error:
             raise OSError(f"Redis cannot be used: {error}") from error
-        task = asyncio.create_task(self._work())
+        task = asyncio.create_task(lasting("pipe", self._work, pause_s=_PAUSE_S))
         try:
             yield
         finally:
@@ -62,7 +67,7 @@ class Pipe:
             await self._connection.disconnect()
 
     async def call(self, *command: Any) -> Any:
-        """The answer to a command; raises StoreLost, and ResponseError for a command that Redis refuses."""
+        """The answer; raises StoreLost, also when Redis refuses for now, and ResponseError for a mistake of ours."""
         future = asyncio.get_running_loop().create_future()
         self._queue.append((command, future))
         self._wake.set()
@@ -88,6 +93,9 @@ class Pipe:
                 await self._connection.disconnect(nowait=True)
                 self._fail(batch)
                 await asyncio.sleep(_PAUSE_S)
+            except Exception:
+                await self._connection.disconnect(nowait=True)  # answers to what was sent may still come
+                raise
             finally:
                 self._fail(batch)
 
@@ -105,14 +113,18 @@ class Pipe:
     async def _exchange(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
         packed = b"".join(hiredis.pack_command(command) for command, _ in batch)
         await self._connection.send_packed_command(packed, check_health=False)
+        async with asyncio.timeout(_TIMEOUT_S):  # one for all: one for each would cost as much as the reading
+            await self._read(batch)
+
+    async def _read(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
         for _, future in batch:
             try:
-                answer = await self._connection.read_response()
-            except _NOT_NOW:
-                raise  # the next connection gets the scripts, or finds the new primary
+                answer = await self._connection.read_response(timeout=math.inf)
+            except _CONNECT_ANEW:
+                raise
             except ResponseError as error:
                 if not future.done():
-                    future.set_exception(error)
+                    future.set_exception(error if _is_mistake(error) else StoreLost(f"Redis refuses: {error}"))
                 continue
             if not future.done():
                 future.set_result(answer)
@@ -122,3 +134,8 @@ class Pipe:
         for _, future in batch:
             if not future.done():
                 future.set_exception(StoreLost("Redis did not answer"))
+
+
+def _is_mistake(error: ResponseError) -> bool:
+    """Whether the command is wrong; otherwise Redis lacks replicas or memory, is busy, loads or fails over."""
+    return (error.status_code or str(error).partition(" ")[0]) in _MISTAKES

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
 from collections.abc import AsyncIterator
 from typing import Final
 
 from servicekit import logs, metrics
+from servicekit.lasting import lasting
 from servicekit.pipe import StoreLost
 from servicekit.rooms import Rooms
 from services.matchmaking import counts
@@ -55,7 +57,8 @@ class Matcher:
     async def running(self) -> AsyncIterator[None]:
         """Runs the loops of all rooms, as the rooms file has them; at the end tables being opened are waited for."""
         self._start_loops()
-        others = [asyncio.create_task(self._relay()), asyncio.create_task(self._rooms.follow(self._start_loops))]
+        follow = functools.partial(self._rooms.follow, self._start_loops)
+        others = [asyncio.create_task(self._relay()), asyncio.create_task(lasting("rooms", follow))]
         try:
             yield
         finally:
@@ -111,8 +114,6 @@ class Matcher:
             due, claims = await self._store.look(room_id, now_ms(), self._owner, _BATCH)
         for claim in claims:
             self._open(room_id, claim)
-        if claims:
-            await self._news.changed(room_id, [ticket for claim in claims for ticket in claim.ticket_ids])
         return due == _BATCH
 
     async def _sweep(self, room_id: str, *, everything: bool = False) -> int:
