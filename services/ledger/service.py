@@ -11,6 +11,7 @@ import asyncpg
 import grpc
 
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
+from servicekit.lasting import lasting
 from services.ledger.batcher import Batcher, Limits
 from services.ledger.relay import Relay
 from services.ledger.servicer import LedgerInternalServicer, LedgerServicer, Relief
@@ -50,8 +51,8 @@ async def running(dsn: str, pool: asyncpg.Pool, nats_url: str, settings: Setting
     relay = Relay(dsn, nats_url)
     batcher = Batcher(dsn, settings.limits, relay.wake)
     reads = Reads(pool, settings.limits.patience_s)
-    tasks = [asyncio.create_task(relay.work())]
-    tasks += [asyncio.create_task(batcher.work()) for _ in range(settings.connections)]
+    tasks = [asyncio.create_task(lasting("relay", relay.work))]
+    tasks += [asyncio.create_task(lasting("batcher", batcher.work)) for _ in range(settings.connections)]
     try:
         yield LedgerService(reads, batcher, settings.relief)
     finally:

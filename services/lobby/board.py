@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -18,6 +19,7 @@ from prometheus_client import Gauge
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
 from servicekit import logs
+from servicekit.lasting import lasting
 from servicekit.rooms import Rooms
 from servicekit.seats import CLOSED, SUBJECT, Seats
 from services.lobby.account import Reason
@@ -61,7 +63,8 @@ class Board:
     async def running(self) -> AsyncIterator[None]:
         """Listens to the tables, drops those that report no more, and follows the rooms file."""
         subscription = await self._bus.subscribe(SUBJECT, cb=self._on_message)
-        tasks = [asyncio.create_task(self._sweep()), asyncio.create_task(self._rooms.follow(self._rooms_changed))]
+        works = {"board": self._sweep, "rooms": functools.partial(self._rooms.follow, self._rooms_changed)}
+        tasks = [asyncio.create_task(lasting(where, work)) for where, work in works.items()]
         try:
             yield
         finally:

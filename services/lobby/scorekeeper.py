@@ -21,6 +21,7 @@ from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import news_pb2
 from servicekit import logs, stream
 from servicekit.clients import AWAY
+from servicekit.lasting import lasting
 from services.lobby.tally import Tally, tally
 
 SUBJECT: Final = "ddz.hand.settled"
@@ -71,7 +72,8 @@ class Scorekeeper:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Counts as hands are settled."""
-        tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._prune())]
+        works = {"scorekeeper": self._work, "prune": self._prune}
+        tasks = [asyncio.create_task(lasting(where, work)) for where, work in works.items()]
         try:
             yield
         finally:

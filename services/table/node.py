@@ -19,6 +19,7 @@ from ddz.table.v1 import table_pb2
 from doudizhu import Refusal
 from servicekit import logs, metrics
 from servicekit.errors import Trouble
+from servicekit.lasting import lasting
 from servicekit.pipe import StoreLost
 from services.table import commands, life, log, wire_commands
 from services.table.actor import Actor
@@ -232,8 +233,8 @@ class Node:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Polls the deadlines and sweeps until left."""
-        beat = asyncio.create_task(self._heartbeats())
-        tasks = [asyncio.create_task(self._poll()), asyncio.create_task(self._sweep()), beat]
+        works = {"poll": self._poll, "sweep": self._sweep, "heartbeats": self._heartbeats}
+        tasks = [asyncio.create_task(lasting(where, work)) for where, work in works.items()]
         try:
             yield
         finally:
