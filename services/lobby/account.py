@@ -34,6 +34,7 @@ class Reason(StrEnum):
     BELOW_MINIMUM = "BELOW_MINIMUM"
     ABOVE_MAXIMUM = "ABOVE_MAXIMUM"
     ALREADY_SEATED = "ALREADY_SEATED"
+    TABLE_CLOSED = "TABLE_CLOSED"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,16 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from doudizhu.refusal import Refusal
+from services.lobby.account import Reason
+
 _CODE_LETTERS: Final = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"  # none that looks like another
 _CODE_LENGTH: Final = 6
 _PUBLIC: Final = "t"
 _PRIVATE: Final = "x"
 _REQUEST_LIFE_S: Final = 86_400
 _TABLE_LIFE_S: Final = 7 * 86_400
+_CLOSED: Final = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,16 @@ def is_private(table_id: str) -> bool:
 
 
 class Tables:
-    """Keys `lobby:request:…`, `lobby:table:…` and `lobby:code:…`."""
+    """Keys `lobby:request:…`, `lobby:table:…` (empty once the table has closed) and `lobby:code:…`."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
     async def create(self, player_id: str, request_id: str, room_id: str, *, private: bool) -> Opened:
-        """The table of a request: the same for every repeat of it within a day."""
+        """The table of a request: the same for every repeat of it within a day.
+
+        Raises Refusal TABLE_CLOSED for the repeat of a request whose table is over: its id must not live twice.
+        """
         table_id = f"{_PRIVATE if private else _PUBLIC}{secrets.token_hex(10)}"
         code = await self._reserve(table_id) if private else ""
         new = Opened(table_id, room_id, code)
@@ -52,7 +59,9 @@ class Tables:
             await self._redis.delete(f"lobby:code:{code}")
         first = Opened(**json.loads(kept))
         # Whoever made it may have died before this line.
-        await self._redis.set(f"lobby:table:{first.table_id}", json.dumps(asdict(first)), nx=True, ex=_TABLE_LIFE_S)
+        key = f"lobby:table:{first.table_id}"
+        if await self._redis.set(key, json.dumps(asdict(first)), nx=True, get=True, ex=_TABLE_LIFE_S) == _CLOSED:
+            raise Refusal(Reason.TABLE_CLOSED, "The table of this request has closed.", field="request_id")
         return first
 
     async def get(self, table_id: str) -> Opened | None:
@@ -66,11 +75,11 @@ class Tables:
         return await self.get(str(table_id, "ascii")) if isinstance(table_id, bytes) else None
 
     async def forget(self, table_id: str) -> None:
-        """Drops what is kept of a table that has closed."""
+        """Drops what is kept of a table that has closed, except that it has, for repeats of its request."""
         opened = await self.get(table_id)
         if opened is None:
             return
-        await self._redis.delete(f"lobby:table:{table_id}")
+        await self._redis.set(f"lobby:table:{table_id}", _CLOSED, ex=_REQUEST_LIFE_S)
         if opened.code:
             await self._redis.delete(f"lobby:code:{opened.code}")
 

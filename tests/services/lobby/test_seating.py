@@ -201,6 +201,30 @@ async def test_a_private_table_that_closes_takes_its_code_along(town: Town) -> N
     await report(town, made.table_id, seq=9, phase="closed")
 
     async def gone() -> bool:
-        return not await town.redis.exists(f"lobby:code:{made.code}", f"lobby:table:{made.table_id}")
+        return not await town.redis.exists(f"lobby:code:{made.code}")
 
     await until(gone)
+
+
+@pytest.mark.parametrize("private", [False, True])
+async def test_a_repeat_does_not_open_a_table_again_that_has_closed(town: Town, private: bool) -> None:
+    """Its id is that of its hands: a table that lived twice would bring settled hands again."""
+    host = await town.player()
+    request = creation(private=private)
+    made = await host.call("CreateTable", request)
+    opens = town.tables.opens.count(made.table_id)
+    await report(town, made.table_id, seq=9, phase="closed")
+
+    async def forgotten() -> bool:
+        return await town.redis.strlen(f"lobby:table:{made.table_id}") == 0
+
+    await until(forgotten)
+    codes = await town.redis.keys("lobby:code:*")
+    refused = await refusal_of(host.call("CreateTable", request))
+    assert (refused.reason, refused.field) == ("TABLE_CLOSED", "request_id")
+    assert town.tables.opens.count(made.table_id) == opens
+    assert await town.redis.keys("lobby:code:*") == codes
+    if private:
+        found = host.call("FindTable", lobby_pb2.FindTableRequest(code=made.code))
+        assert (await refusal_of(found)).reason == "NOT_FOUND"
+    assert (await create(host, private=private)).table_id != made.table_id
