@@ -14,7 +14,7 @@ import pytest
 from ddz.table.v1 import events_pb2
 from ddz.table.v1.events_pb2 import Snapshot
 from ddz.table.v1.table_pb2 import AllowObservers, GetTableRequest, Ready
-from ddzclient import Gateway, Player, Refusal, Session, TableGone, find_table
+from ddzclient import Gateway, Player, Refusal, Session, TableGone, TableView, find_table
 from deploy.local.folders import ROOT
 from deploy.local.stack import Stack
 
@@ -110,25 +110,36 @@ def in_play(state: Snapshot) -> bool:
     return state.clock.phase in (events_pb2.PHASE_BID, events_pb2.PHASE_PLAY)
 
 
+class Comparing(Player):
+    """Before each of its acts, while the table waits for it, it asks the table for a snapshot."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self.compared = 0
+
+    async def _act(self, table: TableView, state: Snapshot) -> None:
+        if self.answer(state) is not None:
+            self.compared += await matches(self._session, state)
+        await super()._act(table, state)
+
+
 async def test_a_view_is_what_the_table_says_when_asked(stack: Stack) -> None:
-    async with guests(stack, 3) as players:
-        found = await asyncio.gather(*(find_table(player, "classic-beginner") for player in players))
-        async with contextlib.AsyncExitStack() as tables:
-            seated = [await tables.enter_async_context(player.table(found[0])) for player in players]
-            compared = 0
-            async with asyncio.TaskGroup() as group:
-                playing = [group.create_task(Player().play(table, 1)) for table in seated]
-                while not playing[0].done():
-                    compared += await matches(players[0], seated[0].state)
-            assert compared > 3
+    async with guests(stack, 3) as sessions:
+        found = await asyncio.gather(*(find_table(session, "classic-beginner") for session in sessions))
+        async with contextlib.AsyncExitStack() as tables, asyncio.TaskGroup() as group:
+            players = [Comparing(session) for session in sessions]
+            for session, player in zip(sessions, players, strict=True):
+                group.create_task(player.play(await tables.enter_async_context(session.table(found[0])), 1))
+    assert sum(player.compared for player in players) > 10
 
 
-async def matches(player: Session, state: Snapshot) -> bool:
+async def matches(session: Session, state: Snapshot) -> bool:
     """Whether the table was asked at the very event that the state stands at; then both must agree."""
-    request = GetTableRequest(table_id=state.table_id)
     before = Snapshot()
     before.CopyFrom(state)
-    told = (await player.call(player.gateway.table.GetTable, request, table_id=state.table_id)).snapshot
+    request = GetTableRequest(table_id=state.table_id)
+    told = (await session.call(session.gateway.table.GetTable, request, table_id=state.table_id)).snapshot
     for one in (before, told):
         one.ClearField("at_ms")
         one.proof.ClearField("server_seed")
