@@ -7,7 +7,7 @@ import contextlib
 import functools
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -57,6 +57,8 @@ class Board:
         self._changed = asyncio.Event()
         self._streams: Counter[str] = Counter()
         self._rooms_version = 0
+        self._shown: list[tuple[lobby_pb2.Room, bytes]] = []  # rooms with counts and their bytes, shared by all streams
+        self._shown_at = (-1, -1)  # the versions of counts and rooms that they were made from
         self._closed = False
 
     @contextlib.asynccontextmanager
@@ -83,14 +85,7 @@ class Board:
 
     def rooms(self) -> list[lobby_pb2.Room]:
         """Every room with its counts as they stand."""
-        found = []
-        for room in self._rooms.all():
-            counts = self._directory.counts(room.room_id)
-            shown = lobby_pb2.Room()
-            shown.CopyFrom(room)
-            shown.tables, shown.players = counts.tables, counts.players
-            found.append(shown)
-        return found
+        return [room for room, _ in self._rooms_shown()]
 
     def page(self, room_id: str, after: str, size: int) -> tuple[list[lobby_pb2.TableSummary], str]:
         """Listed tables of a room by id; and the token of the next page. Raises NOT_FOUND for no room."""
@@ -102,7 +97,7 @@ class Board:
         report = self._directory.get(table_id)
         return report.room_id if report else ""
 
-    async def watch(self, player_id: str, room_id: str) -> AsyncIterator[lobby_pb2.WatchLobbyResponse]:
+    async def watch(self, player_id: str, room_id: str) -> AsyncGenerator[lobby_pb2.WatchLobbyResponse, None]:
         """Everything, then changes as they come, at most four times a second; of one room or, empty, of all.
 
         A stream that falls behind is told the newest state of what changed, never more than there are tables.
@@ -155,12 +150,23 @@ class Board:
     def _add_rooms(self, frame: lobby_pb2.WatchLobbyResponse, room_id: str, shown: dict[str, bytes]) -> None:
         """Adds the rooms that differ from what the stream has been shown."""
         frame.online = self._presence.online
-        for room in self.rooms():
-            if room_id in ("", room.room_id):
-                packed = room.SerializeToString(deterministic=True)
-                if shown.get(room.room_id) != packed:
-                    shown[room.room_id] = packed
-                    frame.rooms.append(room)
+        for room, packed in self._rooms_shown():
+            if room_id in ("", room.room_id) and shown.get(room.room_id) != packed:
+                shown[room.room_id] = packed
+                frame.rooms.append(room)
+
+    def _rooms_shown(self) -> list[tuple[lobby_pb2.Room, bytes]]:
+        versions = (self._directory.counted, self._rooms_version)
+        if self._shown_at != versions:
+            self._shown_at = versions
+            self._shown = []
+            for room in self._rooms.all():
+                counts = self._directory.counts(room.room_id)
+                shown = lobby_pb2.Room()
+                shown.CopyFrom(room)
+                shown.tables, shown.players = counts.tables, counts.players
+                self._shown.append((shown, shown.SerializeToString(deterministic=True)))
+        return self._shown
 
     # ---- news -----------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,9 @@ class Counts:
     players: int
 
 
+_EMPTY: Final = Counts(0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Changes(Generic[Summary]):
     """What happened since a version; `version` is the one to ask from next."""
@@ -49,11 +52,13 @@ class Directory(Generic[Summary]):
 
     def __init__(self) -> None:
         self.version = 0
+        self.counted = 0  # how often the counts of a room have changed
         self._reports: dict[str, Report[Summary]] = {}
         self._leases: OrderedDict[str, int] = OrderedDict()  # oldest first
         self._versions: OrderedDict[str, int] = OrderedDict()  # listed tables, changed or gone, oldest first
         self._gone: OrderedDict[str, tuple[int, int]] = OrderedDict()  # when, least seq to come back; oldest first
         self._listed: dict[str, list[str]] = {}  # sorted ids by room
+        self._counts: dict[str, Counts] = {}  # by room, summed up anew when a table of it comes, goes or seats others
         self._forgotten = 0  # changes up to this version can no longer be told one by one
 
     def get(self, table_id: str) -> Report[Summary] | None:
@@ -79,6 +84,8 @@ class Directory(Generic[Summary]):
             bisect.insort(self._listed.setdefault(report.room_id, []), report.table_id)
         self._gone.pop(report.table_id, None)
         self._touch(report.table_id)
+        if old is None or old.players != report.players:
+            self._count(report.room_id)
         return True
 
     def expire(self, now_ms: int) -> bool:
@@ -93,8 +100,7 @@ class Directory(Generic[Summary]):
 
     def counts(self, room_id: str) -> Counts:
         """Listed tables and seats taken at them."""
-        tables = self._listed.get(room_id, [])
-        return Counts(len(tables), sum(self._reports[table_id].players for table_id in tables))
+        return self._counts.get(room_id, _EMPTY)
 
     def page(self, room_id: str, after: str, size: int) -> tuple[list[Summary], str]:
         """Listed tables of a room by id, from behind `after`; and where the next page begins, empty at the end."""
@@ -133,10 +139,20 @@ class Directory(Generic[Summary]):
         tables.pop(bisect.bisect_left(tables, table_id))
         if not tables:
             del self._listed[report.room_id]
+        self._count(report.room_id)
         self._gone[table_id] = (now_ms, seq)
         self._gone.move_to_end(table_id)
         self._touch(table_id)
         return True
+
+    def _count(self, room_id: str) -> None:
+        tables = self._listed.get(room_id, [])
+        counts = Counts(len(tables), sum(self._reports[table_id].players for table_id in tables))
+        self.counted += 1
+        if tables:
+            self._counts[room_id] = counts
+        else:
+            self._counts.pop(room_id, None)
 
     def _touch(self, table_id: str) -> None:
         self.version += 1

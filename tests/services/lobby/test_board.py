@@ -10,8 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from nats.aio.msg import Msg
 
 from ddz.lobby.v1 import lobby_pb2
+from servicekit.rooms import Rooms
+from servicekit.seats import Seats
+from services.lobby.board import Board
+from services.lobby.presence import Presence
+from services.lobby.tables import Tables
 from tests.services.lobby.conftest import ROOMS_FILE, Person, Settle, Town, refusal_of
 
 ROOM = "happy-beginner"
@@ -116,6 +122,17 @@ async def test_tables_are_listed_as_they_report_themselves(town: Town) -> None:
     await until(gone)
     final = await room_of(town)
     assert (final.tables, final.players) == (before.tables - 1, before.players - 2)
+
+
+async def test_all_streams_share_the_rooms_until_counts_change(town: Town) -> None:
+    board = Board(Rooms(ROOMS_FILE), Tables(town.redis), Presence(town.redis), Seats(None), town.bus)  # type: ignore[arg-type]
+    first = board.rooms()
+    assert all(one is other for one, other in zip(first, board.rooms(), strict=True))
+    summary = lobby_pb2.TableSummary(table_id=new_table(), room_id=ROOM, seq=1)
+    await board._on_message(Msg(town.bus, data=summary.SerializeToString()))
+    changed = next(room for room in board.rooms() if room.room_id == ROOM)
+    assert changed.tables == 1
+    assert next(room for room in first if room.room_id == ROOM).tables == 0
 
 
 async def test_tables_of_no_room_are_refused_and_junk_is_ignored(town: Town) -> None:

@@ -33,6 +33,20 @@ def test_a_report_replaces_the_one_before() -> None:
     assert directory.counts("a") == Counts(1, 49 % 4)
 
 
+def test_a_room_is_counted_when_its_seats_change_and_not_when_it_is_asked() -> None:
+    """Every frame of every stream asks."""
+    directory: Directory[Shown] = Directory()
+    directory.report(report("t1", 1, players=2), 0)
+    directory.report(report("t2", 1, room="b"), 0)
+    counted, counts = directory.counted, directory.counts("a")
+    directory.report(report("t1", 2, players=2), 1)
+    directory.report(report("t2", 2, room="b", players=3), 1)
+    assert directory.counts("a") is counts
+    assert directory.counted == counted + 1
+    directory.report(report("t1", 3, closed=True), 2)
+    assert (directory.counts("a"), directory.counts("b")) == (Counts(0, 0), Counts(1, 3))
+
+
 def test_an_older_report_is_ignored() -> None:
     directory: Directory[Shown] = Directory()
     directory.report(report("t1", 7, players=3), 0)
