@@ -7,7 +7,9 @@ from typing import Final
 
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from doudizhu.refusal import Refusal
-from servicekit import remote
+from servicekit import logs, metrics, remote
+
+log = logs.get("balances")
 
 _TIMEOUT_S: Final = 3.0
 _AT_ONCE: Final = 100  # what one call may ask for
@@ -38,10 +40,14 @@ class Balances:
             request = ledger_pb2.ListBalancesRequest(player_ids=list(batch))
             try:
                 answer = await remote.ask(self._ledger.ListBalances(request, timeout=_TIMEOUT_S), "ledger")
-            except Refusal as refusal:
+                found = list(zip(batch.values(), answer.balances, strict=True))
+            except Exception as error:
+                if not isinstance(error, Refusal):
+                    metrics.FAULTS.labels("balances").inc()
+                    log.exception("unexpected exception")
                 for future in batch.values():
-                    future.set_exception(refusal)
+                    future.set_exception(error)
                     future.exception()  # whoever asked may have gone
                 continue
-            for future, balance in zip(batch.values(), answer.balances, strict=True):
+            for future, balance in found:
                 future.set_result(balance)
