@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -58,8 +59,9 @@ async def _stream(stream: Any, request: Any, context: Any, method: str) -> Async
         try:
             if isinstance(request, Message):
                 errors.validate(request)
-            async for response in stream(request, context):
-                yield response
+            async with contextlib.aclosing(stream(request, context)) as responses:  # what it holds is let go of at once
+                async for response in responses:
+                    yield response
         except (asyncio.CancelledError, grpc.aio.AbortError):
             raise
         except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -60,8 +61,9 @@ class LobbyServicer(lobby_pb2_grpc.LobbyServiceServicer):
     async def WatchLobby(
         self, request: lobby_pb2.WatchLobbyRequest, context: Any
     ) -> AsyncIterator[lobby_pb2.WatchLobbyResponse]:
-        async for frame in self._board.watch(player_id(context), request.room_id):
-            yield frame
+        async with contextlib.aclosing(self._board.watch(player_id(context), request.room_id)) as frames:
+            async for frame in frames:
+                yield frame
 
     async def CreateTable(self, request: lobby_pb2.CreateTableRequest, context: Any) -> lobby_pb2.CreateTableResponse:
         account = await self._profiles.account(player_id(context))

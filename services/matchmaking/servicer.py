@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -37,8 +38,9 @@ class MatchmakingServicer(matchmaking_pb2_grpc.MatchmakingServiceServicer):
         self, request: matchmaking_pb2.WatchTicketRequest, context: Any
     ) -> AsyncIterator[matchmaking_pb2.WatchTicketResponse]:
         room_id = await self._desk.room_of(identity.player_id(context), request.ticket_id)
-        async for ticket in self._watching.watch(room_id, request.ticket_id):
-            yield matchmaking_pb2.WatchTicketResponse(ticket=_to_proto(ticket))
+        async with contextlib.aclosing(self._watching.watch(room_id, request.ticket_id)) as tickets:
+            async for ticket in tickets:
+                yield matchmaking_pb2.WatchTicketResponse(ticket=_to_proto(ticket))
 
 
 def _to_proto(ticket: Ticket) -> matchmaking_pb2.Ticket:

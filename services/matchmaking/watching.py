@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import Final
 
 from doudizhu.refusal import Refusal
@@ -70,7 +70,7 @@ class Watching:
                 for watcher in watchers:
                     watcher.changed.set()
 
-    async def watch(self, room_id: str, ticket_id: str) -> AsyncIterator[Ticket]:
+    async def watch(self, room_id: str, ticket_id: str) -> AsyncGenerator[Ticket, None]:
         """The ticket now and at every change, until it has ended; raises NOT_FOUND when it is there no more.
 
         When the stream is dropped before, the ticket is matched with nobody until it is watched again, and ends soon.

@@ -152,6 +152,9 @@ class Actor:
         for _ in range(_ATTEMPTS):
             try:
                 seq = await self._attempt(item, await self._current(item.opening))
+                if seq is not None and item.then is not None:
+                    assert self.table is not None
+                    await item.then(self.table)
             except StoreLost:
                 self._stale = True
                 if time.monotonic() > until:
@@ -159,9 +162,6 @@ class Actor:
                 await asyncio.sleep(_STORE_PAUSE_S)
                 continue
             if seq is not None:
-                if item.then is not None:
-                    assert self.table is not None
-                    await item.then(self.table)
                 return seq
         raise Refusal(Trouble.UNAVAILABLE, "the table cannot be written now; try again")
 

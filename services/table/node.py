@@ -148,15 +148,25 @@ class Node:
             return commands.Connect(player_id, stream.connection)
 
         async def begin(table: Table) -> None:
+            if stream.said_goodbye:  # the call has ended meanwhile
+                return
             missed = None
             if after_seq and epoch == actor.epoch and 0 <= table.seq - after_seq <= _RESUME_EVENTS:
                 missed = [log.decode(table_id, entry) for entry in await self.store.read(table_id, after_seq)]
                 if table.seq > after_seq and not (missed and missed[0].stamped):
                     missed = None  # it has been cut
+                if stream.said_goodbye:
+                    return
             actor.audience.attach(stream, table, actor.epoch, self.now_ms(), missed, after_seq)
             self.news.listen(table_id, lambda seq: self._heard(actor, seq))
 
-        await actor.ask(connect, then=begin)
+        try:
+            await actor.ask(connect, then=begin)
+        except BaseException as error:
+            stream.goodbye("gone", reconnect=True)
+            if not isinstance(error, Refusal) or error.reason == Trouble.UNAVAILABLE:  # it may be in the log
+                self.detach(actor, stream)
+            raise
         return actor, stream
 
     def detach(self, actor: Actor, stream: Stream) -> None:

@@ -112,8 +112,10 @@ def allow_observers(draft: Draft, number: int, action: commands.AllowObservers) 
 
 
 def connect(draft: Draft, command: commands.Connect) -> None:
-    """The person's newest stream; a seat that the trustee held because he was away is his again."""
+    """The person's newest stream; a seat that the trustee held because he was away is his again. Twice is once."""
     table = draft.table
+    if command.connection in (person.connection for person in (*table.seats, *table.observers)):
+        return
     number = table.seat_of(command.player_id)
     if number is not None:
         draft.emit(events.PresenceSet(number, True, command.connection))
