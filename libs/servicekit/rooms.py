@@ -32,7 +32,7 @@ from ddz.common.v1 import common_pb2
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu import rulebook
 from doudizhu.refusal import Refusal
-from servicekit import logs
+from servicekit import logs, metrics
 from servicekit.errors import Trouble
 
 Path_ = tuple[str | int, ...]
@@ -69,9 +69,9 @@ class _Document:
             text = path.read_text(encoding="utf-8")
             self.root = yaml.compose(text, Loader=yaml.SafeLoader)
             self.data = yaml.safe_load(text)
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise RoomsError(f"{path}: cannot be read: {error}.") from None
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: the 30th of February, for one
             raise RoomsError(f"{path}: is no YAML: {error}".replace("\n", " ")) from None
 
     def line(self, path: Path_) -> int:
@@ -178,6 +178,10 @@ class Rooms:
             except RoomsError as error:
                 RELOADS.labels("refused").inc()
                 log.error("rooms file refused", extra={"why": str(error)})
+            except Exception:  # a fault of this module must not end the watch
+                RELOADS.labels("refused").inc()
+                metrics.FAULTS.labels("rooms").inc()
+                log.exception("unexpected exception")
 
 
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
@@ -201,7 +205,7 @@ def _extended(document: _Document, name: str, clocks: object) -> tuple[lobby_pb2
     if "rooms" in document.data:
         raise document.wrong(("rooms",), "cannot stand beside extends")
     base = document.path.parent / name
-    if base == document.path or "extends" in (_Document(base).data or ()):
+    if base == document.path or "extends" in _mapping(_Document(base).data):
         raise document.wrong(("extends",), "must name a file that extends none itself")
     rooms = load(base)
     over = common_pb2.Clocks()
@@ -245,6 +249,8 @@ def _terms(document: _Document, path: Path_, entry: Mapping[str, Any], clocks: o
         if "base_min_chips" in terms or "base_max_chips" in terms:
             raise document.wrong((*path, "base_chips"), "cannot stand beside base_min_chips and base_max_chips", room)
         terms["base_min_chips"] = terms["base_max_chips"] = terms.pop("base_chips")
+    if "book_fields" in terms:
+        _check_plain(document, (*path, "book_fields"), terms["book_fields"], room)
     if "book_file" in terms:
         fields = _book_file(document, (*path, "book_file"), terms.pop("book_file"), room)
         terms = {"book": fields["id"], "book_fields": {**fields, **terms.pop("book_fields", {})}, **terms}
@@ -261,11 +267,32 @@ def _book_file(document: _Document, path: Path_, name: object, room: str) -> dic
     if not isinstance(name, str):
         raise document.wrong(path, "must be the name of a file", room)
     own = _Document(document.path.parent / name)
+    _check_plain(own, (), own.data, room)
     try:
-        return rulebook.dump(rulebook.load(own.data if isinstance(own.data, dict) else {}))
+        return rulebook.dump(rulebook.load(own.data))
     except Refusal as refusal:
         what = refusal.message.removeprefix(f"{refusal.field} ")
         raise own.wrong((refusal.field,), what, room) from None
+
+
+def _check_plain(document: _Document, path: Path_, fields: object, room: str) -> None:
+    """Raises RoomsError for what JSON cannot say: YAML knows dates and sets, and keys that are no texts."""
+    if not isinstance(fields, dict):
+        raise document.wrong(path, "must be a mapping", room)
+    for name, value in fields.items():
+        here = (*path, str(name))
+        if not isinstance(name, str):
+            raise document.wrong(here, "is not the name of a field", room)
+        if not all(one is None or isinstance(one, str | int | float) for one in _entries(value)):
+            raise document.wrong(here, f"must be a text, a number, true, false, null or a list, not {value!r}", room)
+
+
+def _entries(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _mapping(data: object) -> Mapping[object, object]:
+    return data if isinstance(data, dict) else {}
 
 
 def _fill(document: _Document, path: Path_, entry: object, message: Any, room: str) -> None:
@@ -285,7 +312,7 @@ def _fill(document: _Document, path: Path_, entry: object, message: Any, room: s
             if isinstance(value, bool) != (field.type == FieldDescriptor.TYPE_BOOL):
                 raise json_format.ParseError(f"not {value!r}")
             message.MergeFrom(json_format.ParseDict({field.name: value}, type(message)()))
-        except json_format.ParseError:
+        except (json_format.ParseError, ValueError):
             kind = _KINDS.get(field.type, "matched or by_choice")
             raise document.wrong(here, f"must be {kind}, not {value!r}", room) from None
 

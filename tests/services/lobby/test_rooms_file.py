@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,22 @@ def test_short_forms_and_default_clocks(tmp_path: Path) -> None:
         ("  name_zh: 一", "  name_zh: ''", 4, "room one: name_zh"),
         ("    minimum_chips: 10\n", "    minimum_chips: 10\n    matched: true\n", 23, "terms.matched follows from"),
         ("    book: rob", "    book: rob\n    book_fields: {rob_factor: 0}", 9, "terms.book_fields : rob_factor"),
+        (
+            "    book: rob",
+            "    book: rob\n    book_fields: {1: 2, a: 3}",
+            9,
+            "room one: terms.book_fields.1 is not the",
+        ),
+        (
+            "    book: rob",
+            "    book: rob\n    book_fields: {bomb_factor: 2024-01-01}",
+            9,
+            "terms.book_fields.bomb_factor",
+        ),
+        ("    book: rob", "    book: rob\n    book_fields: {four_kickers: [!!set {a}]}", 9, "book_fields.four_kickers"),
+        ("    book: rob", "    book: rob\n    book_fields: [1]", 9, "room one: terms.book_fields must be a mapping"),
+        ("  name_en: One", '  name_en: "\\ud800"', 5, "room one: name_en must be a text"),
+        ("    rake_chips: 5", "    rake_chips: 2024-01-01", 11, "room one: terms.rake_chips must be a whole number"),
         ("rooms:", "tables:", 2, "tables is not a key"),
     ],
 )
@@ -112,7 +129,21 @@ def test_a_bad_file_names_line_room_and_field(tmp_path: Path, change: str, to: s
     assert words in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "rooms: []", "rooms: 5", "rooms: [5]", "clocks: {}", "a: b: c", "\t- x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "rooms: []",
+        "rooms: 5",
+        "rooms: [5]",
+        "clocks: {}",
+        "a: b: c",
+        "\t- x",
+        "rooms: 2024-02-30",
+        "[" * 5000,
+    ],
+)
 def test_what_is_no_rooms_file_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(RoomsError):
         rooms.load(written(tmp_path, text))
@@ -173,11 +204,14 @@ def test_a_file_lays_other_clocks_over_the_rooms_of_another(tmp_path: Path) -> N
         "extends: rooms.yaml\nrooms: []\n",
         "extends: rooms.yaml\nclocks: {chess_ms: 1}\n",
         "extends: none.yaml\n",
+        "extends: number.yaml\n",
+        'extends: "\\0"\n',
     ],
 )
 def test_what_cannot_be_extended_is_refused(tmp_path: Path, text: str) -> None:
     written(tmp_path, GOOD)
     written(tmp_path, "extends: rooms.yaml\n", "chain.yaml")
+    written(tmp_path, "5\n", "number.yaml")
     with pytest.raises(RoomsError):
         rooms.load(written(tmp_path, text, "fast.yaml"))
 
@@ -194,6 +228,34 @@ def test_a_change_is_taken_in_and_a_bad_one_changes_nothing(tmp_path: Path) -> N
         known.reload()
     assert known.get("one").name_en == "First room"
     assert not known.reload()
+
+
+async def test_the_file_is_followed_whatever_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rooms, "_POLL_S", 0.001)
+    known, changes = Rooms(written(tmp_path, GOOD)), asyncio.Queue[None]()
+    task = asyncio.create_task(known.follow(lambda: changes.put_nowait(None)))
+
+    def refused() -> float:
+        return rooms.RELOADS.labels("refused")._value.get()
+
+    async def write_bad(text: str) -> None:
+        before = refused()
+        written(tmp_path, text)
+        async with asyncio.timeout(10):
+            while refused() == before:  # noqa: ASYNC110, a file is polled for
+                await asyncio.sleep(0.001)
+
+    try:
+        await write_bad(GOOD.replace("book: rob", "book: rob\n    book_fields: {1: 2, a: 3}"))
+        with monkeypatch.context() as broken:
+            broken.setattr(rooms, "load", lambda path: {}[path])
+            await write_bad(GOOD + "# a fault of ours\n")
+        written(tmp_path, GOOD.replace("name_en: One", "name_en: First room"))
+        async with asyncio.timeout(10):
+            await changes.get()
+        assert known.get("one").name_en == "First room"
+    finally:
+        task.cancel()
 
 
 @pytest.mark.parametrize(("chips", "reason"), [(99, "BELOW_MINIMUM"), (100, ""), (1_000, ""), (1_001, "ABOVE_MAXIMUM")])
