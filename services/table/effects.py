@@ -46,8 +46,13 @@ class Seeds:
 class Ledger:
     """Calls of the ledger that are repeated until they are answered."""
 
-    def __init__(self, stub: ledger_pb2_grpc.LedgerInternalServiceAsyncStub) -> None:
+    def __init__(
+        self,
+        stub: ledger_pb2_grpc.LedgerInternalServiceAsyncStub,
+        settled: ledger_pb2_grpc.LedgerServiceAsyncStub,
+    ) -> None:
         self._stub = stub
+        self._settled = settled
 
     async def open(self, effect: life.OpenHand, table: Table) -> commands.Command:
         """LedgerOpened or LedgerRefused."""
@@ -74,25 +79,28 @@ class Ledger:
             return commands.LedgerOpened(effect.hand_id, three(opened.carried_chips))
 
     async def settle(self, hand_id: str, record: hand_pb2.HandRecord) -> commands.Command:
-        """LedgerSettled; LedgerVoided when the ledger will never settle this hand."""
+        """LedgerSettled, with what the ledger did if it was settled otherwise; LedgerVoided when it never will be."""
         request = ledger_pb2.SettleRequest(record=record)
         try:
             answer = await _insist(lambda: self._stub.Settle(request, timeout=_TIMEOUT_S))
         except Refusal as refusal:
-            if refusal.reason != "HAND_OVER":  # voided by an operator
-                metrics.FAULTS.labels("settle").inc()
-                log.error("the ledger refuses to settle", extra={"hand": hand_id, "reason": refusal.reason})
+            return await self._refused(hand_id, refusal)
+        return _settled(answer.settlement)
+
+    async def _refused(self, hand_id: str, refusal: Refusal) -> commands.Command:
+        """What has become of a hand that the ledger refuses to settle; nobody stays seated in it."""
+        if refusal.reason == "HAND_OVER":  # voided by an operator
             return commands.LedgerVoided(hand_id)
-        seats = answer.settlement.seats
-        return commands.LedgerSettled(
-            hand_id=hand_id,
-            chips=three(seat.chips for seat in seats),
-            rake=three(seat.rake_chips for seat in seats),
-            balances=three(seat.balance_after_chips for seat in seats),
-            rating=three(seat.rating for seat in seats),
-            ratings_after=three(seat.rating_after for seat in seats),
-            system=answer.settlement.system_chips,
-        )
+        metrics.FAULTS.labels("settle").inc()
+        log.error("the ledger refuses to settle", extra={"hand": hand_id, "reason": refusal.reason})
+        request = ledger_pb2.GetHandRequest(hand_id=hand_id)
+        try:
+            found = await _insist(lambda: self._settled.GetHand(request, timeout=_TIMEOUT_S))
+        except Refusal as absent:
+            if absent.reason != errors.Trouble.NOT_FOUND:
+                raise
+            return await self.void(hand_id, f"not settled: {refusal.reason}")
+        return _settled(found.settlement)
 
     async def void(self, hand_id: str, reason: str) -> commands.Command:
         """LedgerVoided."""
@@ -103,6 +111,19 @@ class Ledger:
             metrics.FAULTS.labels("void").inc()
             log.error("the ledger refuses to void", extra={"hand": hand_id, "reason": refusal.reason})
         return commands.LedgerVoided(hand_id)
+
+
+def _settled(settlement: ledger_pb2.Settlement) -> commands.LedgerSettled:
+    seats = settlement.seats
+    return commands.LedgerSettled(
+        hand_id=settlement.hand_id,
+        chips=three(seat.chips for seat in seats),
+        rake=three(seat.rake_chips for seat in seats),
+        balances=three(seat.balance_after_chips for seat in seats),
+        rating=three(seat.rating for seat in seats),
+        ratings_after=three(seat.rating_after for seat in seats),
+        system=settlement.system_chips,
+    )
 
 
 async def _insist(call: Callable[[], Awaitable[T]]) -> T:

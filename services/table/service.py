@@ -43,7 +43,7 @@ async def running(
     """A node at work; raises OSError when Redis does not answer."""
     pipe = Pipe(redis_url, SCRIPTS)
     async with pipe.running(), server.channel(ledger_target) as channel:
-        ledger = Ledger(ledger_pb2_grpc.LedgerInternalServiceStub(channel))
+        ledger = Ledger(ledger_pb2_grpc.LedgerInternalServiceStub(channel), ledger_pb2_grpc.LedgerServiceStub(channel))
         node = Node(settings, Store(pipe, settings.shards), ledger, bus, Seeds(deal_seed))
         async with node.running():
             yield TableService(node)

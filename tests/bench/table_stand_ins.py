@@ -78,7 +78,8 @@ async def build(config: Config) -> AsyncIterator[TableService]:
         clients.nats_bus(config.nats_url, name=config.node_id) as bus,
         server.channel(config.ledger_target) as channel,
     ):
-        ledger = Ledger(ledger_pb2_grpc.LedgerInternalServiceStub(channel))
+        stubs = ledger_pb2_grpc.LedgerInternalServiceStub(channel), ledger_pb2_grpc.LedgerServiceStub(channel)
+        ledger = Ledger(*stubs)
         store: Any = MemoryStore()
         node = Node(Settings(), store, ledger, bus, Seeds(bytes.fromhex(config.deal_seed)))
         async with node.running():

@@ -10,11 +10,15 @@ import grpc
 import pytest
 from redis.asyncio import Redis
 
+from ddz.common.v1 import hand_pb2
+from ddz.ledger.v1 import ledger_pb2
 from ddz.table.v1 import table_pb2
 from servicekit import interceptor, metrics
 from servicekit.pipe import StoreLost
+from services.table import commands
+from services.table.effects import Ledger
 from services.table.store import Store
-from tests.services.table.stack import Stack, act, look, terms, until, until_async
+from tests.services.table.stack import Stack, act, fresh, look, metadata, terms, until, until_async
 from tests.services.table.test_streams import close, happy_hand
 
 
@@ -99,3 +103,42 @@ async def test_a_stream_that_ends_lets_go_of_everything_at_once() -> None:
     async with contextlib.aclosing(frames):  # type: ignore[type-var]
         assert await anext(frames) == 1
     assert let_go.is_set()
+
+
+async def settled_hand(stack: Stack) -> ledger_pb2.GetHandResponse:
+    """A hand that was fled from, as the ledger has it."""
+    table_id, ids, clients = await happy_hand(stack)
+    await clients[1].act(leave=table_pb2.Leave())
+    await clients[0].until_told("hand_settled")
+    await close(clients)
+    return await stack.hands.GetHand(
+        ledger_pb2.GetHandRequest(hand_id=f"{table_id}-1"), metadata=metadata(ids[0]), timeout=5
+    )
+
+
+async def test_a_hand_that_was_settled_otherwise_is_shown_as_the_ledger_settled_it(stack: Stack) -> None:
+    found = await settled_hand(stack)
+    record = hand_pb2.HandRecord()
+    record.CopyFrom(found.record)
+    record.ended_at_ms += 1
+    answer = await Ledger(stack.ledger, stack.hands).settle(record.hand_id, record)
+    assert isinstance(answer, commands.LedgerSettled)
+    assert list(answer.chips) == [seat.chips for seat in found.settlement.seats]
+    assert list(answer.balances) == [seat.balance_after_chips for seat in found.settlement.seats]
+
+
+async def test_a_hand_that_the_ledger_will_not_settle_is_voided_there_and_frees_its_players(stack: Stack) -> None:
+    found = await settled_hand(stack)
+    ids = [player.player_id for player in found.record.players]
+    record = hand_pb2.HandRecord()
+    record.CopyFrom(found.record)
+    record.hand_id, record.table_id = fresh("h"), fresh("t")
+    for hand_id in (record.hand_id, fresh("h")):
+        opened = ledger_pb2.OpenHandRequest(hand_id=hand_id, player_ids=ids, table_id=record.table_id)
+        await stack.ledger.OpenHand(opened, timeout=5)
+        if hand_id == record.hand_id:
+            record.players[0].player_id, record.players[1].player_id = ids[1], ids[0]  # the wrong seats
+            answer = await Ledger(stack.ledger, stack.hands).settle(hand_id, record)
+            assert answer == commands.LedgerVoided(hand_id)
+        else:
+            await stack.ledger.VoidHand(ledger_pb2.VoidHandRequest(hand_id=hand_id), timeout=5)
