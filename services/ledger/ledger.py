@@ -42,8 +42,7 @@ class Reason(StrEnum):
 # ---- what is stored -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Player:
+class Player(NamedTuple):
     """A player's two accounts. `hand_id`: the open hand that seats him."""
 
     player_id: str
@@ -54,8 +53,7 @@ class Player:
     hand_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(NamedTuple):
     """How a hand ended; arrays by seat. `chips` is the change with the rake in it; a void hand has no `record`."""
 
     at_ms: int
@@ -69,8 +67,7 @@ class End:
     rating: Three
 
 
-@dataclass(frozen=True, slots=True)
-class Hand:
+class Hand(NamedTuple):
     """A hand that was opened, by seat; `end` is None while it is open."""
 
     hand_id: str

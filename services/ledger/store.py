@@ -20,11 +20,12 @@ def to_ms(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-async def lock_players(connection: Connection, player_ids: Iterable[str]) -> tuple[dict[str, Player], int]:
-    """Locks and reads the players that exist; also the transaction's time in ms (0 when none exists)."""
-    rows = await connection.fetch("SELECT * FROM ledger.lock_players($1)", list(player_ids))
-    players = {row[0]: Player(row[0], row[1], row[2], row[3], row[4], row[5]) for row in rows}
-    return players, rows[0][6] if rows else 0
+async def lock_players(connection: Connection, player_ids: Sequence[str]) -> tuple[dict[str, Player], int]:
+    """Locks and reads the players that exist; also the transaction's time in ms."""
+    row = await connection.fetchrow("SELECT * FROM ledger.lock_players($1::text::text[])", _texts(player_ids))
+    assert row is not None
+    *columns, at_ms = row.values()
+    return {values[0]: Player(*values) for values in zip(*(column or () for column in columns), strict=True)}, at_ms
 
 
 async def add_players(connection: Connection, player_ids: Iterable[str]) -> None:
@@ -34,7 +35,7 @@ async def add_players(connection: Connection, player_ids: Iterable[str]) -> None
 
 async def read_hands(connection: Connection, hand_ids: Sequence[str]) -> dict[str, Hand]:
     """The hands that were opened, by id."""
-    rows = await connection.fetch("SELECT * FROM ledger.read_hands($1)", hand_ids)
+    rows = await connection.fetch("SELECT * FROM ledger.read_hands($1::text::text[])", _texts(hand_ids))
     return {row["hand_id"]: hand_of(row, row["table_id"], row["minimum"]) for row in rows}
 
 
@@ -92,21 +93,27 @@ async def read_reversed(connection: Connection, hand_ids: Sequence[str]) -> dict
     }
 
 
+_OPEN: Final = """
+SELECT ledger.open_hands($1::text::text[], $2::text::text[], $3::text::bigint[], $4::text::text[],
+  $5::text::bigint[], $6::text::bigint[])
+"""
+
+
 async def write_opened(connection: Connection, opened: Sequence[Opened]) -> None:
     """Seats the players of hands that are opened now."""
     await connection.execute(
-        "SELECT ledger.open_hands($1, $2, $3::text::bigint[], $4, $5::text::bigint[], $6::text::bigint[])",
-        [each.hand.hand_id for each in opened],
-        [each.hand.table_id for each in opened],
-        _array(each.hand.minimum for each in opened),
-        [player_id for each in opened for player_id in each.hand.player_ids],
-        _array(account for each in opened for account in each.accounts),
-        _array(chips for each in opened for chips in each.hand.carried),
+        _OPEN,
+        _texts([each.hand.hand_id for each in opened]),
+        _texts([each.hand.table_id for each in opened]),
+        _array([each.hand.minimum for each in opened]),
+        _texts([player_id for each in opened for player_id in each.hand.player_ids]),
+        _array([account for each in opened for account in each.accounts]),
+        _array([chips for each in opened for chips in each.hand.carried]),
     )
 
 
 _SETTLE: Final = """
-SELECT ledger.settle_hands($1, $2, $3,
+SELECT ledger.settle_hands($1::text::text[], $2, $3,
   $4::text::bigint[], $5::text::bigint[], $6::text::bigint[], $7::text::bigint[], $8::text::bigint[],
   $9::text::bigint[], $10::text::bigint[],
   $11::text::int[], $12::text::bigint[], $13::text::ledger.unit[], $14::text::ledger.transfer_kind[],
@@ -119,17 +126,17 @@ async def write_settled(connection: Connection, settled: Sequence[Settled], news
     ends = [_end(each.hand) for each in settled]
     await connection.execute(
         _SETTLE,
-        [each.hand.hand_id for each in settled],
+        _texts([each.hand.hand_id for each in settled]),
         [end.record for end in ends],
         news,
-        _array(account for each in settled for account in each.accounts),
-        _array(chips for end in ends for chips in end.balance_before),
-        _array(chips for end in ends for chips in end.chips),
-        _array(chips for end in ends for chips in end.rake),
-        _array(end.flee_chips for end in ends),
-        _array(rating for end in ends for rating in end.rating_before),
-        _array(rating for end in ends for rating in end.rating),
-        _array(number for number, each in enumerate(settled, 1) for _ in each.legs),
+        _array([account for each in settled for account in each.accounts]),
+        _array([chips for end in ends for chips in end.balance_before]),
+        _array([chips for end in ends for chips in end.chips]),
+        _array([chips for end in ends for chips in end.rake]),
+        _array([end.flee_chips for end in ends]),
+        _array([rating for end in ends for rating in end.rating_before]),
+        _array([rating for end in ends for rating in end.rating]),
+        _array([number for number, each in enumerate(settled, 1) for _ in each.legs]),
         *_legs([leg for each in settled for leg in each.legs]),
     )
 
@@ -137,12 +144,12 @@ async def write_settled(connection: Connection, settled: Sequence[Settled], news
 def _legs(legs: Sequence[Leg]) -> tuple[str, ...]:
     """The columns of legs: account, unit, kind, amount, rake, balance before."""
     return (
-        _array(leg.account for leg in legs),
-        _array(leg.unit for leg in legs),
-        _array(leg.kind for leg in legs),
-        _array(leg.amount for leg in legs),
-        _array(leg.rake for leg in legs),
-        _array("NULL" if leg.before is None else leg.before for leg in legs),
+        _array([leg.account for leg in legs]),
+        _words([leg.unit for leg in legs]),
+        _words([leg.kind for leg in legs]),
+        _array([leg.amount for leg in legs]),
+        _array([leg.rake for leg in legs]),
+        _words(["NULL" if leg.before is None else str(leg.before) for leg in legs]),
     )
 
 
@@ -153,9 +160,9 @@ async def write_voided(connection: Connection, voided: Sequence[Voided]) -> None
         "SELECT ledger.void_hands($1, $2, $3::text::bigint[], $4::text::bigint[], $5::text::bigint[])",
         [each.hand.hand_id for each in voided],
         [each.reason for each in voided],
-        _array(account for each in voided for account in each.accounts),
-        _array(chips for end in ends for chips in end.balance_before),
-        _array(rating for end in ends for rating in end.rating_before),
+        _array([account for each in voided for account in each.accounts]),
+        _array([chips for end in ends for chips in end.balance_before]),
+        _array([rating for end in ends for rating in end.rating_before]),
     )
 
 
@@ -192,7 +199,7 @@ async def write_given(connection: Connection, given: Sequence[Given], news: Sequ
         [each.key for each in given],
         [each.player_id for each in given],
         [each.account for each in given],
-        _array(each.kind for each in given),
+        _words([each.kind for each in given]),
         [each.chips for each in given],
         [each.chips_after for each in given],
         [each.rating_after for each in given],
@@ -202,12 +209,26 @@ async def write_given(connection: Connection, given: Sequence[Given], news: Sequ
     )
 
 
-def _array(values: Iterable[int | str]) -> str:
-    """An array as text, of numbers or of words without special characters.
+# Arrays go as text: asyncpg examines every element of a list that it encodes, and for a batch of settlements that was
+# most of our time.
 
-    asyncpg examines every element of a list that it encodes: for a batch of settlements that is most of our time.
-    """
-    return "{" + ",".join(map(str, values)) + "}"
+
+def _array(values: Sequence[int]) -> str:
+    """An array literal of numbers."""
+    return "{" + str(values)[1:-1] + "}"
+
+
+def _words(values: Sequence[str]) -> str:
+    """An array literal of words without special characters, NULL among them."""
+    return "{" + ",".join(values) + "}"
+
+
+def _texts(values: Sequence[str]) -> str:
+    """An array literal of any texts."""
+    joined = '","'.join(values)
+    if "\\" in joined or joined.count('"') > 2 * (len(values) - 1):
+        joined = '","'.join(value.replace("\\", r"\\").replace('"', r"\"") for value in values)
+    return '{"' + joined + '"}' if values else "{}"
 
 
 def _end(hand: Hand) -> End:

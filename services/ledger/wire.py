@@ -53,25 +53,32 @@ def settle_request(record: hand_pb2.HandRecord) -> SettleHand:
 
 def settlement(hand: Hand) -> ledger_pb2.Settlement:
     """The settlement of a hand that was settled."""
+    message = ledger_pb2.Settlement()
+    _fill(message, hand)
+    return message
+
+
+def _fill(message: ledger_pb2.Settlement, hand: Hand) -> None:
+    """Writes a settlement in place: a message that is put into another one is copied."""
     end = hand.end
     assert end is not None
-    seats = [
-        ledger_pb2.SeatResult(
+    message.hand_id = hand.hand_id
+    message.system_chips = -sum(end.chips)
+    message.settled_at_ms = end.at_ms
+    for seat in range(3):
+        chips, before = end.chips[seat], end.balance_before[seat]
+        rating, rating_before = end.rating[seat], end.rating_before[seat]
+        message.seats.add(
             player_id=hand.player_ids[seat],
             carried_chips=hand.carried[seat],
-            balance_before_chips=end.balance_before[seat],
-            chips=end.chips[seat],
+            balance_before_chips=before,
+            chips=chips,
             rake_chips=end.rake[seat],
-            balance_after_chips=end.balance_before[seat] + end.chips[seat],
-            rating=end.rating[seat],
-            rating_before=end.rating_before[seat],
-            rating_after=end.rating_before[seat] + end.rating[seat],
+            balance_after_chips=before + chips,
+            rating=rating,
+            rating_before=rating_before,
+            rating_after=rating_before + rating,
         )
-        for seat in range(3)
-    ]
-    return ledger_pb2.Settlement(
-        hand_id=hand.hand_id, seats=seats, system_chips=-sum(end.chips), settled_at_ms=end.at_ms
-    )
 
 
 def balance(player_id: str, chips: int, rating: int) -> ledger_pb2.Balance:
@@ -123,18 +130,14 @@ def open_hand(row: Any) -> ledger_pb2.OpenHand:
 def hand_settled(settled: Settled) -> bytes:
     """The payload of ddz.hand.settled."""
     request, outcome = settled.request, settled.request.outcome
-    message = news_pb2.HandSettled(
-        room_id=request.room_id,
-        table_id=settled.hand.table_id,
-        book=request.book.id,
-        settlement=settlement(settled.hand),
-        outcome=hand_pb2.Outcome(
-            winner=_SIDES_TO[outcome.winner],
-            landlord=outcome.landlord,
-            multiplier=outcome.multiplier,
-            fled=outcome.fled,
-        ),
-    )
+    message = news_pb2.HandSettled(room_id=request.room_id, table_id=settled.hand.table_id, book=request.book.id)
+    _fill(message.settlement, settled.hand)
+    told = message.outcome
+    told.winner, told.multiplier = _SIDES_TO[outcome.winner], outcome.multiplier
+    if outcome.landlord is not None:
+        told.landlord = outcome.landlord
+    if outcome.fled is not None:
+        told.fled = outcome.fled
     return message.SerializeToString()
 
 

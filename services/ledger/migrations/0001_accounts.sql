@@ -152,18 +152,20 @@ END $$;
 -- One check for a statement's rows, not one for each row: a third of the cost of foreign keys and row triggers.
 CREATE FUNCTION ledger.check_transfers() RETURNS trigger LANGUAGE plpgsql
   SET search_path = ledger, pg_catalog, pg_temp AS $$
-DECLARE bad text;
+DECLARE
+  wrong record;
 BEGIN
-  SELECT min(key) INTO bad FROM (SELECT key FROM added GROUP BY key, unit HAVING sum(amount) <> 0) AS unbalanced;
-  IF bad IS NOT NULL THEN
-    RAISE EXCEPTION 'the transfers of % do not sum to 0', bad USING ERRCODE = 'integrity_constraint_violation';
-  END IF;
-  SELECT min(t.key) INTO bad
-  FROM added t LEFT JOIN account a ON a.account_id = t.account_id AND a.unit = t.unit
+  SELECT t.key, sum(t.amount) AS total INTO wrong
+  FROM added t
+  LEFT JOIN account a ON a.account_id = t.account_id AND a.unit = t.unit
     AND (a.balance IS NULL) = (t.balance_after IS NULL)
-  WHERE a.account_id IS NULL;
-  IF bad IS NOT NULL THEN
-    RAISE EXCEPTION 'a transfer of % is on no account of its kind', bad USING ERRCODE = 'foreign_key_violation';
+  GROUP BY t.key, t.unit HAVING sum(t.amount) <> 0 OR count(a.account_id) <> count(*)
+  LIMIT 1;
+  IF wrong.total <> 0 THEN
+    RAISE EXCEPTION 'the transfers of % sum to %, not to 0', wrong.key, wrong.total
+      USING ERRCODE = 'integrity_constraint_violation';
+  ELSIF FOUND THEN
+    RAISE EXCEPTION 'a transfer of % is on no account of its kind', wrong.key USING ERRCODE = 'foreign_key_violation';
   END IF;
   RETURN NULL;
 END $$;

@@ -2,16 +2,17 @@
 -- Within a transaction: lock_players, read_*, then the writes. The lock is one sorted statement, so that no two
 -- transactions wait for each other; the read is another, so that it sees what was committed while the first waited.
 
-CREATE FUNCTION ledger.lock_players(p_player_ids text[])
-  RETURNS TABLE (player_id text, chips_account bigint, chips bigint, rating_account bigint, rating bigint,
-                 hand_id text, at_ms bigint)
+-- The players that exist, as columns: an array of each, in one order, is a tenth of the cost of a row for each.
+CREATE FUNCTION ledger.lock_players(p_player_ids text[],
+    OUT player_ids text[], OUT chips_accounts bigint[], OUT chips bigint[], OUT rating_accounts bigint[],
+    OUT ratings bigint[], OUT hand_ids text[], OUT at_ms bigint)
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
-#variable_conflict use_column
 BEGIN
   PERFORM FROM account a WHERE a.player_id = ANY (p_player_ids) AND a.unit = 'chips'
   ORDER BY a.account_id FOR NO KEY UPDATE;
-  RETURN QUERY
-  SELECT c.player_id, c.account_id, c.balance, r.account_id, r.balance, s.hand_id, floor(extract(epoch FROM now()) * 1000)::bigint
+  SELECT array_agg(c.player_id), array_agg(c.account_id), array_agg(c.balance), array_agg(r.account_id),
+         array_agg(r.balance), array_agg(s.hand_id), floor(extract(epoch FROM now()) * 1000)
+  INTO player_ids, chips_accounts, chips, rating_accounts, ratings, hand_ids, at_ms
   FROM account c
   JOIN account r ON r.player_id = c.player_id AND r.unit = 'rating'
   LEFT JOIN open_seat s ON s.account_id = c.account_id
