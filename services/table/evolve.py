@@ -104,7 +104,7 @@ def _ending(table: Table, move: events.Move) -> dict[str, Any]:
         return {"redeals": event.redeals, "trick": ()}
     changes: dict[str, Any] = {"last_outcome": move.outcome, "last_factors": move.factors}
     if isinstance(event, Fled):
-        changes["seats"] = with_seat(table.seats, event.seat, replace(table.seats[event.seat], leaving=True))
+        changes["seats"] = with_seat(table.seats, event.seat, replace(table.seats[event.seat], leaving=table.seq + 1))
     return changes
 
 
@@ -226,7 +226,7 @@ def _observer_presence_set(table: Table, event: events.ObserverPresenceSet, at_m
 _FOLDS: Final[dict[type, Callable[[Table, Any, int], Table]]] = {
     events.SeatTaken: _seat_taken,
     events.SeatLeft: _seat_left,
-    events.LeaveAsked: lambda table, event, _: _seat(table, event.seat, leaving=True),
+    events.LeaveAsked: lambda table, event, _: _seat(table, event.seat, leaving=table.seq + 1),
     events.BaseAsked: _base_asked,
     events.BaseSet: _base_set,
     events.BaseAnswered: lambda table, event, _: _seat(table, event.seat, agreed=event.agree),

@@ -27,14 +27,14 @@ MISSES: Final = 2  # time-outs in a row that turn the trustee on (D-06)
 
 
 def ledger_opened(draft: Draft, command: commands.LedgerOpened) -> None:
-    """The hand lives. Who asked to leave meanwhile leaves now: freely before the deal, as a flee in a match."""
+    """The hand lives. Who asked to leave meanwhile leaves now: freely before the deal; in a match the first flees."""
     table = draft.table
     if table.stage is not Stage.OPENING or table.hand_id != command.hand_id:
         return
     draft.emit(events.HandOpened(command.carried))
     leaving = [number for number in SEATS if draft.table.seats[number].leaving]
     if leaving and table.terms.matched:
-        move(draft, Flee(leaving[0], 0))
+        move(draft, Flee(min(leaving, key=lambda number: draft.table.seats[number].leaving), 0))
     elif leaving:
         draft.emit(events.HandVoided("left", draft.table.redeals))
 

@@ -114,7 +114,8 @@ def allow_observers(draft: Draft, number: int, action: commands.AllowObservers) 
 def connect(draft: Draft, command: commands.Connect) -> None:
     """The person's newest stream; a seat that the trustee held because he was away is his again. Twice is once."""
     table = draft.table
-    if command.connection in (person.connection for person in (*table.seats, *table.observers)):
+    newest = {seat.connection for seat in table.seats} | {observer.connection for observer in table.observers}
+    if command.connection in newest:
         return
     number = table.seat_of(command.player_id)
     if number is not None:

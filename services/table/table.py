@@ -71,7 +71,7 @@ class Seat:
     trustee_at_ms: int = 0
     misses: int = 0  # time-outs in a row
     observers_allowed: bool = False
-    leaving: bool = False  # leaves once the ledger has answered
+    leaving: int = 0  # the event with which he asked to leave, once the ledger has answered; 0 = he stays
     balance: int | None = None  # after the last settlement, or as carried into this hand
 
 

@@ -200,6 +200,16 @@ def test_a_flee_while_the_ledger_opens_a_match_counts_once_it_is_open() -> None:
     assert sim.table.stage is Stage.CLOSED
 
 
+def test_of_two_who_leave_before_the_ledger_has_answered_the_first_flees() -> None:
+    _, table = _opening_match()
+    for seat in (2, 0):
+        player_id = table.players[seat].player_id
+        _, table = life.decide(table, Leave(player_id), 10, 1)
+    _, table = life.decide(table, commands.LedgerOpened(table.hand_id, (1000, 1000, 1000)), 20, 1)
+    assert table.last_outcome is not None
+    assert table.last_outcome.fled == 2
+
+
 def _opening_match() -> life.Decision:
     persons = (person(1), person(2), person(3))
     return life.open_table("t1", terms("rob"), persons, idle_ms=60_000, now_ms=1_000_000, draw=0)
