@@ -56,7 +56,7 @@ def settings(service: str, ports: Ports, backends: Backends) -> dict[str, str]:
     postgres = {role: {"DDZ_POSTGRES_DSN": backends.postgres.dsn(role)} for role in ("ddz_ledger", "ddz_lobby")}
     own: dict[str, dict[str, str]] = {
         "ledger": postgres["ddz_ledger"] | nats,
-        "lobby": postgres["ddz_lobby"] | redis | nats | ledger | table | rooms | keys,
+        "lobby": postgres["ddz_lobby"] | redis | nats | ledger | table | rooms | keys | {"DDZ_ACCOUNTS_PER_HOUR": "0"},
         "matchmaking": redis | nats | ledger | table | rooms | {"DDZ_DEAL_SEED": backends.deal_seed},
         "table": redis | nats | ledger | {"DDZ_DEAL_SEED": backends.deal_seed},
     }

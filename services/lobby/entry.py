@@ -88,7 +88,11 @@ class Entry:
         return account, await self._open(account)
 
     async def register(self, name: str, password: str, shown: str, address: str) -> tuple[Account, lobby_pb2.Session]:
-        """A new account; raises NAME_TAKEN."""
+        """A new account; raises NAME_TAKEN.
+
+        That tells anybody that a name exists: people choose names, so registration has to. Log-in does not tell, and
+        `accounts_per_hour` bounds how many names an address can try.
+        """
         key = login_name(name)
         kept_name = display_name(shown or name[:GREATEST_NAME_LENGTH])
         await self._count_new(address)

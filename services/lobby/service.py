@@ -47,7 +47,7 @@ class Config:
     refresh_token_s: int = setting("DDZ_REFRESH_TOKEN_S", "seconds that a refresh token is good for", 30 * 86_400)
     signup_chips: int = setting("DDZ_SIGNUP_CHIPS", "chips that a new account gets; 0 = none", 10_000)
     allow_bots: bool = setting("DDZ_ALLOW_BOTS", "whether a device key that begins with bot: makes a bot", False)
-    accounts_per_hour: int = setting("DDZ_ACCOUNTS_PER_HOUR", "new accounts from one address; 0 = any number", 0)
+    accounts_per_hour: int = setting("DDZ_ACCOUNTS_PER_HOUR", "new accounts from one address; 0 = any number", 20)
 
 
 class Lobby:

@@ -100,6 +100,7 @@ async def config(postgres: Postgres, valkey: str, nats: str, keys_file: Path) ->
         rooms_file=str(ROOMS_FILE),
         jwt_keys_file=str(keys_file),
         allow_bots=True,
+        accounts_per_hour=0,
     )
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
-from services.lobby import tokens
+from servicekit.config import describe
+from services.lobby import service, tokens
 from tests.services.lobby.conftest import Person, Settle, Town, refusal_of
 
 
@@ -160,6 +161,11 @@ async def test_log_ins_that_succeed_do_not_count(town: Town) -> None:
     await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password="correct horse"))
     for _ in range(12):
         await town.stub.Login(password_login(name, "correct horse"))
+
+
+def test_new_accounts_are_limited_unless_an_operator_says_otherwise() -> None:
+    [default] = [row[2] for row in describe(service.Config) if row[0] == "DDZ_ACCOUNTS_PER_HOUR"]
+    assert default == "20"
 
 
 async def test_new_accounts_are_limited_by_address_where_configured(found: Settle) -> None:
