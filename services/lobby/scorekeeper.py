@@ -99,6 +99,13 @@ class Scorekeeper:
     async def _consume(self, jetstream: JetStreamContext) -> None:
         await stream.ensure(jetstream)
         subscription = await jetstream.pull_subscribe(SUBJECT, durable=DURABLE, stream=stream.STREAM)
+        try:
+            await self._count_all(subscription)
+        finally:
+            if not self._bus.is_closed:
+                await subscription.unsubscribe()
+
+    async def _count_all(self, subscription: JetStreamContext.PullSubscription) -> None:
         while True:
             try:
                 messages = await subscription.fetch(_BATCH, timeout=_PATIENCE_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from ddz.ledger.v1 import ledger_pb2, news_pb2
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
 from servicekit import clients, stream
+from services.lobby import scorekeeper
 from services.lobby.scorekeeper import Scorekeeper
 from services.lobby.tally import Tally, tally
 from tests.services.lobby.conftest import Person, Town, refusal_of
@@ -140,6 +142,37 @@ async def test_settled_hands_are_counted_once_however_often_they_are_told(town: 
     landlord, fled = (await profile(people[0])).statistics, (await profile(people[2], people[1].id)).statistics
     assert landlord == lobby_pb2.Statistics(hands=3, landlord_hands=2, landlord_wins=2, greatest_multiplier=16)
     assert fled == lobby_pb2.Statistics(hands=3, farmer_hands=2, flees=1)
+
+
+async def test_a_counter_that_fails_leaves_no_subscription_behind(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Scorekeeper):
+        tries = 0
+
+        async def count(self, hands: Mapping[str, Mapping[str, Tally]]) -> int:
+            self.tries += 1
+            raise OSError("no database")
+
+    monkeypatch.setattr(scorekeeper, "DURABLE", f"failing-{secrets.token_hex(4)}")
+    monkeypatch.setattr(scorekeeper, "_BATCH", 1)
+    monkeypatch.setattr(scorekeeper, "_TROUBLE_S", 0.001)
+    jetstream = town.bus.jetstream()
+    await stream.ensure(jetstream)
+    for _ in range(5):
+        await jetstream.publish("ddz.hand.settled", b"junk")
+    async with (
+        clients.postgres(town.config.postgres_dsn, connections=1) as pool,
+        clients.nats_bus(town.config.nats_url, name="failing") as bus,
+    ):
+        keeper = Failing(pool, bus)
+
+        async def tried() -> bool:
+            return keeper.tries >= 5
+
+        async with keeper.running():
+            await until(tried)
+            assert len(bus._subs) <= 2  # one for the answers to requests, one for the messages
+        assert len(bus._subs) <= 1
+    await jetstream.delete_consumer(stream.STREAM, scorekeeper.DURABLE)
 
 
 async def test_two_instances_that_count_the_same_hands_count_them_once(town: Town) -> None:
