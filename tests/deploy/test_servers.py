@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import venv
 from pathlib import Path
 
 import asyncpg
@@ -53,6 +54,30 @@ async def test_nats_stores_a_message(nats: str) -> None:
         await stream.delete_stream("TEST")
     finally:
         await client.close()
+
+
+@pytest.mark.parametrize("name", ["a path", "地主 path"])
+async def test_servers_start_below_any_path(leash: Leash, scratch: Path, name: str) -> None:
+    folder = scratch / name
+    folder.mkdir()
+    one, two, three = ports.free(3)
+    with servers.valkey(leash, folder / "valkey", one) as valkey, servers.nats(leash, folder / "nats", two):
+        async with Redis.from_url(valkey.url) as client:
+            assert (await client.config_get("dir"))["dir"] == str(folder / "valkey")
+        assert (folder / "nats" / "jetstream").is_dir()
+    with servers.postgres(leash, folder / "postgres", three):
+        assert (folder / "postgres" / "data").is_dir()
+
+
+def test_a_python_of_ours_finds_what_is_installed_below_any_path(leash: Leash, tmp_path: Path) -> None:
+    environment = tmp_path / "地主 environment"
+    venv.create(environment, symlinks=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "project.pth").write_text(str(tmp_path / "地主"), encoding="utf-8")
+    code = f"import sys; assert {str(tmp_path / '地主')!r} in sys.path"
+    (tmp_path / "地主").mkdir()
+    process = servers.run(leash, "python", [environment / "bin" / "python", "-c", code], tmp_path)
+    assert process.popen.wait() == 0, process.tail()
 
 
 async def test_postgres_keeps_its_data_over_a_restart(leash: Leash, scratch: Path) -> None:
