@@ -6,6 +6,12 @@
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 PY := .venv/bin/python
+# What a recipe runs takes the place of its shell, and learns who its make is, to end when that is killed.
+RUN := exec env DDZ_MAKE_PID=$$PPID
+# In the locale C Python cannot find the environment below a path with letters of other scripts.
+ifneq ($(filter C POSIX,$(LC_ALL)),)
+export LC_ALL := C.UTF-8
+endif
 
 # For the recipes below: how many hands the demo plays, with which deals; where `make up` listens; pytest's arguments.
 export HANDS SEED PORT TABLE_NODES
@@ -24,13 +30,13 @@ help: ## this list
 	done
 
 setup: ## the environment in .venv (every other target does it when needed)
-	@$(if $(PYTHON),$(PYTHON) deploy/local/setup.py,echo "Python 3.11 or newer is needed: install it, or name it with make PYTHON=/path/to/python3.12" >&2; exit 1)
+	@$(if $(PYTHON),$(RUN) $(PYTHON) deploy/local/setup.py,echo "Python 3.11 or newer is needed: install it, or name it with make PYTHON=/path/to/python3.12" >&2; exit 1)
 
 demo: setup ## start everything, play settled hands of all three rule books, stop everything (HANDS=12 SEED=1)
-	@$(PY) -m deploy.local demo
+	@$(RUN) $(PY) -m deploy.local demo
 
 up: setup ## start everything and leave it running (PORT=24080 TABLE_NODES=1)
-	@$(PY) -m deploy.local up
+	@$(RUN) $(PY) -m deploy.local up
 
 down: setup ## stop what `make up` started; the data stays
 	@$(PY) -m deploy.local down
@@ -39,7 +45,7 @@ status: setup ## what of it runs, and where
 	@$(PY) -m deploy.local status
 
 test: setup ## all tests, against real servers that they start themselves (ARGS="-k ledger")
-	@$(PY) -m pytest $(ARGS)
+	@$(RUN) $(PY) -m pytest $(ARGS)
 
 check: setup ## style, types, protos, generated code, import contracts
 	@$(PY) -m deploy.local.check

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -84,16 +84,20 @@ class Leash:
         self.close()
 
 
-def end_with_make() -> None:
-    """Ends this process at once when the `make` that runs it is killed; does nothing without one."""
-    if "MAKELEVEL" not in os.environ:
+def end_with_make(end: Callable[[], object] = lambda: os._exit(1)) -> None:
+    """Calls `end`, in a thread, when the `make` that runs this process is gone, or was before this call.
+
+    The Makefile gives make's process number in DDZ_MAKE_PID; without it nothing happens. It is not passed on: the
+    processes that this one starts have another parent.
+    """
+    make = os.environ.pop("DDZ_MAKE_PID", "")
+    if not make:
         return
-    parent = os.getppid()
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == int(make):
             time.sleep(0.2)
-        os._exit(1)
+        end()
 
     threading.Thread(target=watch, name="end-with-make", daemon=True).start()
 

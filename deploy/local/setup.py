@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -68,22 +69,36 @@ def pip(*arguments: str) -> None:
     collected = 0
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            said.append(line)
-            if line.startswith("Collecting "):
-                collected += 1
-                if sys.stdout.isatty():
-                    print(f"\r\033[Kinstalling {collected}: {line.split()[1].split('=')[0]}", end="", flush=True)
+        try:
+            for line in process.stdout:
+                said.append(line)
+                if line.startswith("Collecting "):
+                    collected += 1
+                    if sys.stdout.isatty():
+                        print(f"\r\033[Kinstalling {collected}: {line.split()[1].split('=')[0]}", end="", flush=True)
+        except BaseException:  # Ctrl-C, or make is gone: pip goes too, and this does not wait for it to finish
+            process.kill()
+            raise
     if collected and sys.stdout.isatty():
         print("\r\033[K", end="")
     if process.returncode:
         fail("pip could not install the packages:\n" + "".join(said[-15:]))
 
 
+def end_in_time() -> None:
+    """Makes SIGTERM, and the end of the make that runs this, an exit that takes pip along."""
+    sys.path.insert(0, str(ROOT))  # nothing is installed yet
+    from deploy.local.leash import end_with_make  # not for a Python that is too old
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    end_with_make(lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+
 def main() -> None:
     """Does what is not done yet."""
     if sys.version_info < (3, 11):  # noqa: UP036 -- run by whatever Python the person names
         fail("Python 3.11 or newer is needed; name one with `make PYTHON=/path/to/python3.12 …`.")
+    end_in_time()
     (ROOT / ".run").mkdir(exist_ok=True)
     with (ROOT / ".run" / "setup.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -92,7 +107,10 @@ def main() -> None:
             started = time.monotonic()
             if not os.access(PYTHON, os.X_OK):
                 make_venv()
-            print("installing the packages of requirements.lock into .venv (a minute or two) …", flush=True)
+            print(
+                "installing the packages of requirements.lock into .venv (several minutes on a slow machine) …",
+                flush=True,
+            )
             pip("--require-hashes", "-r", "requirements.lock")
             pip("--no-deps", "--no-build-isolation", "-e", ".")
             (VENV / "installed").write_text(installed)
