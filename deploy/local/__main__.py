@@ -7,19 +7,39 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any, Final
 
-from deploy.local import leash
+from deploy.local import leash, ports
 from deploy.local.process import StackError
 
-DEFAULT_PORT = 24080
+DEFAULT_PORT: Final = 24080  # ddzclient.cli.LOCAL_GATEWAY is its address
+_MOST_TABLE_NODES: Final = 16
+
+
+def _number(name: str, default: int, what: str, least: int | None = None, greatest: int | None = None) -> Any:
+    """Arguments of add_argument for a whole number that the environment gives as `name`.
+
+    Out of its range, or no number, it raises StackError: argparse's own errors would be two lines.
+    """
+
+    def read(text: str) -> int:
+        digits = text.strip().removeprefix("-")
+        number = int(text) if digits.isascii() and digits.isdecimal() and len(digits) < 20 else None
+        if number is None or not (least is None or least <= number) or not (greatest is None or number <= greatest):
+            limits = "" if least is None else f" from {least} to {greatest}"
+            raise StackError(f"{name} is {what}: a whole number{limits}, not {text!r}.")
+        return number
+
+    # argparse reads a default only when it is a text, and only for the command that was given.
+    return {"type": read, "default": os.environ.get(name) or str(default), "help": what, "metavar": name}
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m deploy.local", description="The whole system on this machine.")
     commands = parser.add_subparsers(dest="command", required=True)
     demo = commands.add_parser("demo", help="play on a stack of its own, then throw it away")
-    demo.add_argument("--hands", type=int, default=int(os.environ.get("HANDS") or 12))
-    demo.add_argument("--seed", type=int, default=int(os.environ.get("SEED") or 1))
+    demo.add_argument("--hands", **_number("HANDS", 12, "how many hands to play", 1, 10_000))
+    demo.add_argument("--seed", **_number("SEED", 1, "which deals"))
     lasting = {
         "up": "start a stack that stays",
         "serve": "hold a stack in the foreground, for `up`",
@@ -31,26 +51,30 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--folder", type=Path, help="where its data and logs are (default: one in the project)")
         if name in ("down", "status"):
             continue
-        command.add_argument("--port", type=int, default=int(os.environ.get("PORT") or DEFAULT_PORT))
-        command.add_argument("--table-nodes", type=int, default=int(os.environ.get("TABLE_NODES") or 1))
+        nodes = _number("TABLE_NODES", 1, "how many table processes to start", 1, _MOST_TABLE_NODES)
+        command.add_argument("--table-nodes", **nodes)
+        last = 65_536 - ports.count(_MOST_TABLE_NODES)
+        command.add_argument("--port", **_number("PORT", DEFAULT_PORT, "the first of the stack's ports", 1024, last))
         if name == "serve":
             command.add_argument("--report", type=int, required=True, help="descriptor to report on")
     return parser
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    if arguments.command == "demo":
-        from deploy.local import demo
-
+    if arguments.command in ("demo", "up"):
         for signum in (signal.SIGTERM, signal.SIGHUP):  # end as on Ctrl-C, which asyncio knows how to do
             signal.signal(signum, lambda *_: signal.raise_signal(signal.SIGINT))
+    if arguments.command == "demo":
         leash.end_with_make()
+        from deploy.local import demo
+
         demo.main(arguments.hands, arguments.seed)
         return
     from deploy.local import folders, lasting
 
     folder = folders.lasting(arguments.folder)
     if arguments.command == "up":
+        leash.end_with_make(lambda: os.kill(os.getpid(), signal.SIGINT))  # its keeper is on no leash of ours
         lasting.up(folder, arguments.port, arguments.table_nodes)
     elif arguments.command == "serve":
         lasting.serve(folder, arguments.report, arguments.port, arguments.table_nodes)
@@ -64,9 +88,6 @@ def main() -> None:
     """Runs one command; exits 1 with one sentence when it fails, 130 on Ctrl-C."""
     try:
         arguments = _parser().parse_args()
-    except ValueError as error:
-        sys.exit(f"HANDS, SEED, PORT and TABLE_NODES are whole numbers: {error}.")
-    try:
         _run(arguments)
     except StackError as error:
         sys.exit(str(error))

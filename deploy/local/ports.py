@@ -41,7 +41,9 @@ def claim(wanted: dict[str, int]) -> None:
     """Raises StackError that names the first port of `wanted` (purpose -> port) which another process has."""
     for purpose, port in wanted.items():
         if not is_free(port):
-            raise StackError(f"Port {port}, wanted for {purpose}, is taken: stop what uses it, or choose other ports.")
+            raise StackError(
+                f"Port {port}, wanted for {purpose}, is taken: stop what uses it, or choose others with PORT=number."
+            )
 
 
 @dataclass(frozen=True, slots=True)

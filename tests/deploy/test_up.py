@@ -94,7 +94,7 @@ def test_a_taken_port_is_one_sentence_and_nothing_runs(folder: Path) -> None:
         done = local("up", f"--folder={folder}", f"--port={port}")
     assert done.returncode == 1
     assert done.stderr.strip() == (
-        f"Port {port + 3}, wanted for Postgres, is taken: stop what uses it, or choose other ports."
+        f"Port {port + 3}, wanted for Postgres, is taken: stop what uses it, or choose others with PORT=number."
     )
     assert naming(folder) == []
 
@@ -105,10 +105,23 @@ def test_a_folder_that_is_none_is_one_sentence(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, f"{tmp_path / 'file'} cannot be used: File exists.\n")
 
 
-def test_a_number_that_is_none_is_one_sentence() -> None:
-    done = local("demo", env={"HANDS": "many"})
-    assert done.returncode == 1
-    assert done.stderr.startswith("HANDS, SEED, PORT and TABLE_NODES are whole numbers: ")
+@pytest.mark.parametrize(
+    ("command", "name", "values", "wanted"),
+    [
+        ("demo", "HANDS", ["many", "0", "-1", "1.5", "1_0", "٣"], "how many hands to play: a whole number from 1 to "),
+        ("demo", "SEED", ["x"], "which deals: a whole number"),
+        ("up", "PORT", ["99999999", "0", "65530", "-1", "x"], "the first of the stack's ports: a whole number from "),
+        ("up", "TABLE_NODES", ["0", "-1", "1000", "two"], "how many table processes to start: a whole number from 1 "),
+    ],
+)
+def test_a_number_out_of_range_is_one_sentence_that_names_it(
+    command: str, name: str, values: list[str], wanted: str
+) -> None:
+    for value in values:
+        done = local(command, env={name: value})
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"{name} is {wanted}"), done.stderr
+        assert done.stderr.endswith(f", not '{value}'.\n"), done.stderr
 
 
 @pytest.mark.parametrize(
