@@ -51,8 +51,9 @@ class _Pending:
 class TableView:
     """Follows one table over lost connections, drains and restarts. `Session.table` makes it; `async with` runs it.
 
-    `state` is always the newest that is known; it changes in place. `silence_s`: how long the servers may say
-    nothing, not even a heartbeat, before the connection is given up and made anew.
+    `state` is always the newest that is known; it changes in place. `timeout_s`: how long entering, and the answer to
+    a command, may take. `silence_s`: how long the servers may say nothing, not even a heartbeat, before the
+    connection is given up and made anew.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class TableView:
         metadata: Metadata,
         renew: Callable[[], Awaitable[None]],
         *,
+        timeout_s: float = ANSWER_S,
         silence_s: float = SILENCE_S,
     ) -> None:
         self.table_id = table_id
@@ -71,6 +73,7 @@ class TableView:
         self._stub = stub
         self._metadata = metadata
         self._renew = renew
+        self._timeout_s = timeout_s
         self._silence_s = silence_s
         self._state: Snapshot | None = None
         self._pending: dict[str, _Pending] = {}
@@ -83,7 +86,11 @@ class TableView:
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._follow())
         try:
-            await self.until(lambda _: True)
+            async with asyncio.timeout(self._timeout_s):
+                await self.until(lambda _: True)
+        except TimeoutError:
+            await self.close()
+            raise Unreachable(f"table {self.table_id} did not answer within {self._timeout_s:g} s") from None
         except BaseException:
             await self.close()
             raise
@@ -143,12 +150,13 @@ class TableView:
 
     # ---- what you can do ------------------------------------------------------------------------------------------
 
-    async def act(self, action: Action, *, command_id: str = "", timeout_s: float = ANSWER_S) -> int:
+    async def act(self, action: Action, *, command_id: str = "", timeout_s: float | None = None) -> int:
         """Sends a command and waits until it is in the log and its events are in `state`; returns their last seq.
 
         It is done once, however often the connection breaks. Raises Refusal when it changed nothing, Unreachable when
         no answer came within `timeout_s` (it may still be done), TableGone when the stream has ended.
         """
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
         if self._end is not None:
             raise self._end
         command = Command(command_id=command_id or uuid.uuid4().hex)
@@ -183,6 +191,9 @@ class TableView:
                 await backoff.wait()
         except (Refusal, ClientError) as error:
             self._finish(error)
+        except Exception as bug:
+            self._finish(bug)
+            raise
         finally:
             self._finish(TableGone("closed by the client"))
 

@@ -20,7 +20,7 @@ Script = Callable[[Requests, Any], AsyncIterator[PlayResponse]]
 
 
 class ScriptedTable(table_pb2_grpc.TableServiceServicer):
-    """Each stream runs the next script; `firsts` are the requests that opened them."""
+    """Each stream runs the next script, the last one for ever; `firsts` are the requests that opened them."""
 
     def __init__(self, *scripts: Script) -> None:
         self._scripts = list(scripts)
@@ -29,7 +29,8 @@ class ScriptedTable(table_pb2_grpc.TableServiceServicer):
     async def Play(self, request_iterator: Any, context: Any) -> AsyncIterator[PlayResponse]:
         requests = aiter(request_iterator)
         self.firsts.append(await anext(requests))
-        async for frame in self._scripts.pop(0)(requests, context):
+        script = self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]
+        async for frame in script(requests, context):
             yield frame
 
 

@@ -14,7 +14,7 @@ from ddz.common.v1 import common_pb2
 from ddz.table.v1.events_pb2 import Event, Snapshot
 from ddz.table.v1.table_pb2 import Leave, PlayResponse, Ready
 from ddzclient.client import Gateway
-from ddzclient.errors import TableGone
+from ddzclient.errors import TableGone, Unreachable
 from ddzclient.table import TableView
 from doudizhu.refusal import Refusal
 from tests.client.scripted import (
@@ -49,11 +49,13 @@ class Renewals:
 
 @contextlib.asynccontextmanager
 async def viewing(
-    *scripts: Script, silence_s: float = 30.0, renewals: Renewals | None = None
+    *scripts: Script, timeout_s: float = 30.0, silence_s: float = 30.0, renewals: Renewals | None = None
 ) -> AsyncIterator[tuple[TableView, ScriptedTable]]:
     servicer = scripted_table(*scripts)
     async with serve(table=servicer) as address, Gateway(address) as gateway:
-        view = TableView(gateway.table, "t1", "p1", _metadata, renewals or Renewals(), silence_s=silence_s)
+        view = TableView(
+            gateway.table, "t1", "p1", _metadata, renewals or Renewals(), timeout_s=timeout_s, silence_s=silence_s
+        )
         async with asyncio.timeout(10), view:
             yield view, servicer
 
@@ -241,8 +243,20 @@ async def test_a_token_that_is_refused_is_renewed() -> None:
         assert renewals.count == 1
 
 
+async def test_a_table_that_says_nothing_cannot_be_entered() -> None:
+    with pytest.raises(Unreachable, match=r"within 0\.2 s"):
+        async with viewing(frames(), timeout_s=0.2):
+            pass
+
+
+async def test_an_answer_that_does_not_come_in_time_may_still_come_about() -> None:
+    async with viewing(frames(snapshot(3))) as (view, _):
+        with pytest.raises(Unreachable, match="no answer to mine within"):
+            await view.act(Ready(ready=True), command_id="mine", timeout_s=0.05)
+
+
 async def test_silence_is_a_lost_connection() -> None:
-    async with viewing(frames(snapshot(3)), frames(events(ready(4))), silence_s=0.1) as (view, _):
+    async with viewing(frames(snapshot(3)), frames(events(ready(4))), silence_s=0.3) as (view, _):
         await view.until(lambda state: state.seq == 4)
 
 
