@@ -134,12 +134,12 @@ class Matcher:
         """Tells JetStream of the matches of all instances; while it is away they wait in Redis."""
         while True:
             try:
-                for room in self._rooms.all():
-                    while untold := await self._store.untold(room.room_id):
+                for room_id in await self._store.rooms([room.room_id for room in self._rooms.all()]):
+                    while untold := await self._store.untold(room_id):
                         told = await self._news.made(untold)
                         if not told:
                             break
-                        await self._store.told(room.room_id, told)
+                        await self._store.told(room_id, told)
             except StoreLost as error:
                 log.warning("redis", extra={"why": str(error)})
             except Exception:

@@ -19,6 +19,7 @@ _LUA: Final = Path(__file__).parent / "lua"
 _NEAREST: Final = 12  # neighbours on each side that a look takes into account
 _OLDEST: Final = 4
 _UNTOLD: Final = 100
+_ROOMS: Final = "mm:rooms"
 
 
 def _scripts() -> dict[str, str]:
@@ -204,6 +205,11 @@ class Store:
         """Some of the matches that are not told yet: their news by table."""
         _, found = await self._call("HSCAN", f"{_room_key(room_id)}:made", 0, "COUNT", _UNTOLD)
         return {table.decode(): news for table, news in zip(found[::2], found[1::2], strict=True)}
+
+    async def rooms(self, room_ids: Sequence[str]) -> list[str]:
+        """All rooms that any instance has ever served, with these: those that are gone from the file too."""
+        await self._call("SADD", _ROOMS, *room_ids)
+        return [room.decode() for room in await self._call("SMEMBERS", _ROOMS)]
 
     async def told(self, room_id: str, table_ids: Sequence[str]) -> None:
         """Forgets the news of matches that are told."""
