@@ -8,6 +8,7 @@ const COMMON = {
   quad_as_two_pairs: false,
   four_kickers: ["two_singles", "two_pairs"],
   fours_compare_across: false,
+  bomb_allowance: [null, null, null, null],
   marked_card: false,
   show_window: false,
   landlord_shows: true,
@@ -48,6 +49,15 @@ const BOOKS = {
   },
   rob: { ...COMMON, show_window: true, show_factor: 3, rated: true },
 };
+
+const RECORDED_BIDS = ["", "pass", "1", "2"]; // the order of bomb_allowance
+
+/** Whether a seat may put down another bomb or rocket: a book can limit a farmer's by his bid. */
+export function mayBomb(state, seat) {
+  const { choice, bombs } = state.seats[seat];
+  const most = seat === state.landlord ? null : (bookOf(state.terms).bomb_allowance[RECORDED_BIDS.indexOf(choice)] ?? null);
+  return most === null || bombs < most;
+}
 
 /** The book of a room's terms, with what the room overrides. */
 export function bookOf(terms) {

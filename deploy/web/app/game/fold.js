@@ -51,7 +51,7 @@ function beforeDeal(state, redeals) {
   for (const name of ["landlord", "markedCard", "onTable"]) delete state[name];
   Object.assign(state, { level: 0, bottom: [], onTableSeat: 0, trick: [], factors: [], multiplier: "1" });
   for (const seat of state.seats) {
-    Object.assign(seat, { cards: { ...NO_CARDS }, shown: false, choice: "", robChoice: "" });
+    Object.assign(seat, { cards: { ...NO_CARDS }, shown: false, choice: "", robChoice: "", combos: 0, bombs: 0 });
   }
   const book = bookOf(state.terms);
   const carried = book.redeal_factor ** Math.min(redeals, book.max_redeals);
@@ -172,7 +172,10 @@ const FOLDS = {
   },
   played: (state, event) => {
     const left = state.seats[event.seat].cards.cards.filter((card) => !event.combo.cards.includes(card));
-    state.seats[event.seat].cards = { cards: left, count: event.cardsLeft };
+    const seat = state.seats[event.seat];
+    seat.cards = { cards: left, count: event.cardsLeft };
+    seat.combos += 1;
+    if (["bomb", "rocket"].includes(event.combo.type)) seat.bombs += 1;
     multiply(state, "FACTOR_BOMB", event.factor, event.multiplier);
   },
   redealing: (state) => beforeDeal(state, state.redeals),

@@ -8,9 +8,10 @@ const BROKEN_COST = 6; // for each rank that a move tears apart
 const MOST = 40; // nobody asks for a forty-first hint
 
 /** Sets of cards to put down, best first; empty when the seat can only pass. `over` null = a lead. */
-export function hints(book, cards, over) {
+export function hints(book, cards, over, bombs = true) {
   const held = counted(cards);
-  const whole = moves(book, cards, over).map((combo) => ({ combo, cost: cost(combo, held, cards.length, over) }));
+  const legal = moves(book, cards, over).filter((combo) => bombs || !isBomb(combo));
+  const whole = legal.map((combo) => ({ combo, cost: cost(combo, held, cards.length, over) }));
   whole.sort((one, other) => one.cost - other.cost || written(one.combo.counts).localeCompare(written(other.combo.counts)));
   return whole.slice(0, MOST).map(({ combo }) => taken(cards, combo.counts));
 }

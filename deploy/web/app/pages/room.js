@@ -104,7 +104,7 @@ export class RoomPage {
 
   table(table, byChoice) {
     const mine = table.players.some((player) => player.playerId === this.app.session.playerId);
-    return h("li", { class: "table-card", key: table.tableId },
+    return h("li", { class: "table-card", key: table.tableId, "data-table": table.tableId },
       h("div", { class: "mini", "aria-hidden": "true" }),
       h("p", { class: "phase" }, t(`phase_${table.phase}`)),
       h("p", { class: "facts" },

@@ -1,7 +1,7 @@
 // The table: what the player sees of it, and what he does.
 
 import { h } from "../dom.js";
-import { bookOf } from "../game/books.js";
+import { bookOf, mayBomb } from "../game/books.js";
 import { kindOf } from "../game/fold.js";
 import { hints } from "../game/hint.js";
 import { RANKS } from "../game/cards.js";
@@ -110,7 +110,7 @@ export class TablePage {
     const { state } = this.table;
     const key = `${state.handId} ${state.seq}`;
     if (this.hinted.for !== key) {
-      this.hinted = { for: key, at: -1, found: hints(bookOf(state.terms), state.seats[state.you].cards.cards, onTable(state)) };
+      this.hinted = { for: key, at: -1, found: this.suggestions(state) };
     }
     const { found } = this.hinted;
     if (!found.length) {
@@ -120,6 +120,10 @@ export class TablePage {
     }
     this.hinted.at = (this.hinted.at + 1) % found.length;
     this.hand.pick(found[this.hinted.at]);
+  }
+
+  suggestions(state) {
+    return hints(bookOf(state.terms), state.seats[state.you].cards.cards, onTable(state), mayBomb(state, state.you));
   }
 
   async disagree() {

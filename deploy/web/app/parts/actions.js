@@ -17,8 +17,8 @@ export function onTable(state) {
 
 /** Whether the landlord may still show: he has put nothing down. */
 function mayShow(state) {
-  const { you, landlord, seats, bottom } = state;
-  return bookOf(state.terms).landlord_shows && landlord === you && !seats[you].shown && seats[you].cards.count === 17 + bottom.length;
+  const { you, landlord, seats } = state;
+  return bookOf(state.terms).landlord_shows && landlord === you && !seats[you].shown && seats[you].combos === 0;
 }
 
 export const mayPlay = (state) =>

@@ -31,7 +31,7 @@ export const en = {
   disagree_text: "Who disagrees leaves the table.", others_answer: "The others answer", waiting_for_ready: "Waiting for the others", not_ready: "Not ready", shuffling: "Shuffling…",
   you_have_shown: "You have shown", settling: "Settling…", turn_of: "{name} is to act", your_turn: "Your turn.", you: "You",
   show_classic: "Show hand", show_rob: "Show hand", no_show: "Do not show", hint: "Hint", put_down: "Play", pass: "Pass", nothing_beats: "Nothing of yours beats it",
-  choice_no_bid: "No bid", choice_no_call: "No call", choice_1: "1", choice_2: "2", choice_3: "3", choice_call: "Call", choice_rob: "Rob", choice_no_rob: "No rob",
+  choice_no_bid: "No bid", choice_no_call: "No call", choice_1: "Bid 1", choice_2: "Bid 2", choice_3: "Bid 3", choice_call: "Call", choice_rob: "Rob", choice_no_rob: "No rob",
   sort_by_rank: "By rank", sort_by_count: "By sets", sat_down: "sat down", n_of_three: "{n} of three are here", next_hand_in: "Next hand", table: "Table",
   combo_rocket: "Rocket", combo_bomb: "Bomb", combo_single: "Single", combo_pair: "Pair", combo_trio: "Trio", combo_trio_single: "Trio + 1", combo_trio_pair: "Trio + pair",
   combo_straight: "Straight", combo_pair_straight: "Pair straight", combo_trio_straight: "Trio straight", combo_airplane_singles: "Airplane", combo_airplane_pairs: "Airplane + pairs",

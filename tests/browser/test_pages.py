@@ -1,0 +1,190 @@
+"""The pages around the table, on a phone's width, by keyboard, in both languages, and for who does not see them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.browser.game import meet
+from tests.browser.person import Crowd, Person, until
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+PAGES = {
+    "": ".room",
+    "rooms/happy-beginner": ".room-page",
+    "wait/quick/rob": ".waiting",
+    "leaders": ".leaders tbody tr",
+    "me": ".profile tbody tr",
+}
+
+
+async def text(person: Person, selector: str) -> str:
+    return await person.page.locator(selector).first.inner_text()
+
+
+async def test_pages_fit_a_phone(crowd: Crowd) -> None:
+    person = await crowd.person(360, 640)
+    await person.see(".room")
+    for route, selector in PAGES.items():
+        await person.open(route)
+        await person.see(selector)
+        assert await person.fits(), route
+        await person.picture(f"pages/phone-{route.replace('/', '-') or 'lobby'}")
+
+
+async def test_a_new_guest_has_chips_and_stays_himself(crowd: Crowd) -> None:
+    person = await crowd.person()
+    await person.see(".purse .chips")
+    name, chips = await text(person, ".hero h1"), await text(person, ".purse .chips")
+    assert "10,000" in chips
+    await person.page.reload()
+    await person.see(".purse .chips")
+    assert await text(person, ".hero h1") == name
+
+
+async def test_the_language_is_switched_and_kept(crowd: Crowd) -> None:
+    person = await crowd.person()
+    await person.see(".room")
+    assert await text(person, "nav a >> nth=0") == "大厅"
+    await person.page.click(".language")
+    assert await text(person, "nav a >> nth=0") == "Lobby"
+    await person.page.reload()
+    await person.see(".room")
+    assert await text(person, "nav a >> nth=0") == "Lobby"
+    assert await person.page.get_attribute("html", "lang") == "en"
+
+
+async def test_both_languages_have_the_same_words(crowd: Crowd) -> None:
+    person = await crowd.person()
+    keys = await person.page.evaluate(
+        """async () => {
+          const [{ zh }, { en }] = [await import("/app/words/zh.js"), await import("/app/words/en.js")];
+          const holes = (text) => (text.match(/\\{\\w+\\}/g) ?? []).sort().join();
+          const alike = (key) => key in zh && key in en && holes(zh[key]) === holes(en[key]);
+          return Object.keys({ ...zh, ...en }).filter((key) => !alike(key));
+        }"""
+    )
+    assert keys == []
+
+
+async def test_waiting_is_given_up(crowd: Crowd) -> None:
+    person = await crowd.person(route="wait/classic-beginner")
+    await person.see(".waiting dd")
+    await person.page.click(".waiting button")
+    await person.see(".lobby")
+
+
+async def test_a_private_table_is_found_by_its_code(crowd: Crowd) -> None:
+    owner = await crowd.person(locale="en-GB", route="rooms/happy-beginner")
+    await owner.page.click("text=Open a private table")
+    await owner.see(".code-is")
+    code = (await text(owner, ".code-is")).split()[-1]
+    guest = await crowd.person(locale="en-GB", route="rooms/happy-beginner")
+    await guest.see("#code")
+    await guest.page.fill("#code", code)
+    await guest.page.press("#code", "Enter")
+    await guest.see(".table-page")
+    assert guest.page.url == owner.page.url
+
+
+async def test_the_table_list_seats_and_lets_watch(crowd: Crowd) -> None:
+    owner = await crowd.person(locale="en-GB", route="rooms/classic-beginner")
+    await owner.page.click("text=Open a table")
+    await owner.see("[data-act=base-5]")
+    card = f"[data-table='{owner.page.url.rpartition('/')[2]}']"
+    other = await crowd.person(360, 640, "en-GB", route="rooms/classic-beginner")
+    await other.see(f"{card} button.seat-free")
+    await other.picture("pages/phone-tables")
+    watcher = await crowd.person(locale="en-GB", route="rooms/classic-beginner")
+    await watcher.see(f"{card} .small")
+    await watcher.page.click(f"{card} .small")
+    await watcher.see(".table-page")
+    await other.page.click(f"{card} button.seat-free >> nth=0")
+    await other.see(".table-page")
+    await owner.do("base-5")
+    await other.see("[data-act=agree]")
+    await other.do("agree")
+    await owner.do("leave")
+    await owner.see(".lobby")
+
+
+async def test_a_name_is_changed(crowd: Crowd) -> None:
+    person = await crowd.person(route="me")
+    await person.see("#name")
+    await person.page.fill("#name", "<b>老王</b> & 'x'")
+    await person.page.press("#name", "Enter")
+
+    async def renamed() -> bool:
+        return await text(person, ".profile h1") == "<b>老王</b> & 'x'"
+
+    await until(renamed, "the new name is shown, as text")
+
+
+async def test_cards_are_picked_by_mouse_drag_and_keyboard(crowd: Crowd) -> None:
+    people = [await crowd.person(1024, 700, "en-GB") for _ in range(3)]
+    for person in people:
+        await person.see(".room")
+    await meet(people, "happy-beginner")
+    for person in people:
+        await person.see("[data-act=ready]")
+        await person.do("ready")
+    one = people[0]
+    await one.see(".hand [data-card]")
+    boxes = [await one.page.locator(f".hand [data-index='{index}']").bounding_box() for index in (2, 6)]
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    await one.page.mouse.move(boxes[0]["x"] + 8, boxes[0]["y"] + 60)
+    await one.page.mouse.down()
+    await one.page.mouse.move(boxes[1]["x"] + 8, boxes[1]["y"] + 60, steps=8)
+    await one.page.mouse.up()
+    assert len(await one.picked()) == 5
+    await one.page.mouse.click(boxes[0]["x"] + 8, boxes[0]["y"] + 60)
+    assert len(await one.picked()) == 4
+    await one.page.locator(".hand [tabindex='0']").focus()
+    await one.page.keyboard.press("Home")
+    await one.page.keyboard.press("Space")
+    assert len(await one.picked()) == 5
+    before = await one.page.eval_on_selector_all(".hand [data-card]", "all => all.map(one => one.dataset.card)")
+    await one.do("sort")
+    after = await one.page.eval_on_selector_all(".hand [data-card]", "all => all.map(one => one.dataset.card)")
+    assert sorted(before) == sorted(after)
+    assert len(await one.picked()) == 5
+    await one.picture("pages/picked")
+
+
+async def serious(person: Person, axe: str) -> list[str]:
+    """What axe finds serious or critical on the page as it is."""
+    await person.page.evaluate(axe)
+    found: dict[str, Any] = await person.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        json.dumps({"id": one["id"], "at": [node["html"][:160] for node in one["nodes"]][:3]}, ensure_ascii=False)
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+async def test_axe_finds_nothing_serious(crowd: Crowd, axe: str) -> None:
+    people = [await crowd.person(width, 800, "en-GB", bypass_csp=True) for width in (1280, 360, 1280)]
+    for route, selector in PAGES.items():
+        for person in people[:2]:
+            await person.open(route)
+            await person.see(selector)
+            if route.startswith("wait"):
+                await person.page.click(".waiting button")
+                continue
+            assert await serious(person, axe) == [], route
+    for person in people:
+        await person.open()
+        await person.see(".room")
+    await meet(people, "happy-beginner")
+    for person in people[:2]:
+        await person.see("[data-act=ready]")
+        assert await serious(person, axe) == [], "ready"
+    for person in people:
+        await person.do("ready")
+    for person in people[:2]:
+        await person.see(".hand [data-card]")
+        assert await serious(person, axe) == [], "auction"
