@@ -66,7 +66,7 @@ def choose_lead(book: RuleBook, cards: Iterable[int], type: str | None = None, r
     possible = ", ".join(f"{reading.type} {RANKS[reading.rank]}" for reading in found)
     raise Ambiguous(
         Reason.AMBIGUOUS_COMBO,
-        f"{format_cards(found[0].cards)} cannot be read as named; it can be {possible}",
+        f"{format_cards(found[0].cards)} has no reading as the combo that was named; it can be {possible}",
         field="type" if type is not None else "rank",
         readings=possible,
     )

@@ -267,8 +267,8 @@ def dump(book: RuleBook) -> dict[str, object]:
 def _parse(text: str | bytes, field: str) -> Mapping[str, object]:
     try:
         fields = json.loads(text)
-    except (UnicodeDecodeError, json.JSONDecodeError) as broken:
-        raise Malformed(Reason.INVALID, f"a rule book is a JSON object: {broken}", field=field) from None
+    except (ValueError, RecursionError):  # no JSON, no UTF-8, a number of thousands of digits, nested too deeply
+        raise Malformed(Reason.INVALID, "a rule book is a JSON object; this text is not JSON", field=field) from None
     if not isinstance(fields, dict):
         raise Malformed(Reason.INVALID, "a rule book is a JSON object", field=field)
     return fields
@@ -300,8 +300,12 @@ def _checked(name: str, value: object) -> object:
 
 def _checked_kickers(value: object) -> tuple[str, ...]:
     """Kept in the order of RULES.md, so that equal books compare equal."""
-    if not isinstance(value, list | tuple) or any(kickers not in FOUR_KICKERS for kickers in value):
-        raise _wrong("four_kickers", f"must be a list of {', '.join(FOUR_KICKERS)}, not {value!r}")
+    if (
+        not isinstance(value, list | tuple)
+        or any(kickers not in FOUR_KICKERS for kickers in value)
+        or any(value.count(kickers) > 1 for kickers in value)
+    ):
+        raise _wrong("four_kickers", f"must be a list of {', '.join(FOUR_KICKERS)}, each at most once, not {value!r}")
     return tuple(kickers for kickers in FOUR_KICKERS if kickers in value)
 
 

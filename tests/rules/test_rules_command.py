@@ -73,7 +73,8 @@ def test_br_119_a_line_that_is_no_object(monkeypatch: pytest.MonkeyPatch, line: 
     status, answers = ask_raw(monkeypatch, "readings", good + line + b"\n" + good)
     assert status == 1
     assert answers[0] == answers[2] == {"readings": [["single", "3", 1]]}
-    assert answers[1]["error"].startswith("MALFORMED: ")
+    assert answers[1]["error"].startswith("MALFORMED: the line ")
+    assert "column" not in answers[1]["error"]
 
 
 @pytest.mark.parametrize(
@@ -88,24 +89,32 @@ def test_br_119_a_line_that_is_no_object(monkeypatch: pytest.MonkeyPatch, line: 
         ("readings", {"book": "rob", "cards": "10"}, "MALFORMED: '1' is not a rank"),
         ("readings", {"book": "rob", "cards": "三"}, "INVALID: cards must be ASCII"),
         ("readings", {"book": "rob", "cards": "\ud800"}, "INVALID: cards must be ASCII"),
+        ("readings", {"book": "rob", "cards": "3", "fields": None}, "INVALID: fields must be an object"),
         ("readings", {"book": "rob", "cards": "3", "fields": []}, "INVALID: fields must be an object"),
         ("readings", {"book": "rob", "cards": "3", "fields": {"wing": True}}, "INVALID: wing is not a field"),
         ("readings", {"book": "rob", "cards": "3", "fields": {"wings_repeat": 1}}, "INVALID: wings_repeat must be"),
         ("count", {"book": "rob", "fields": {"four_kickers": ["trio"]}}, "INVALID: four_kickers must be"),
+        ("count", {"book": "rob", "fields": {"four_kickers": ["single"] * 2}}, "INVALID: four_kickers must be"),
+        ("count", {"book": ["x" * 999]}, 'INVALID: book must be a string, not ["' + "x" * 58 + "…"),
         ("moves", {"book": "rob", "hand": "33333", "over": None}, "MALFORMED: hand has more cards of a rank"),
         ("moves", {"book": "rob", "hand": "xx", "over": None}, "MALFORMED: hand has more cards of a rank"),
         ("moves", {"book": "rob", "hand": "3456789TJQKA23456789T", "over": None}, "MALFORMED: a hand has at most 20"),
         ("moves", {"book": "rob", "over": None}, "INVALID: hand is missing"),
         ("moves", {"book": "rob", "hand": "3", "over": "34"}, "ILLEGAL_COMBO: 34 is no combo"),
         ("moves", {"book": "rob", "hand": "3", "over": ""}, "ILLEGAL_COMBO: nothing is no combo"),
-        ("moves", {"book": "rob", "hand": "3", "over": "4", "over_type": "one"}, "INVALID: over_type must be"),
+        ("moves", {"book": "rob", "hand": "3", "over": "4", "over_type": "one"}, "INVALID: over_type must be one of"),
         ("moves", {"book": "rob", "hand": "3", "over": "4", "over_rank": "45"}, "INVALID: over_rank must be"),
-        ("beats", {"book": "rob", "cards": "3", "over": "4", "over_rank": "5"}, "AMBIGUOUS_COMBO: 4 cannot be read"),
+        (
+            "beats",
+            {"book": "rob", "cards": "3", "over": "4", "over_rank": "5"},
+            "AMBIGUOUS_COMBO: 4 has no reading as the combo that was named; it can be single 4",
+        ),
         ("beats", {"book": "rob", "cards": "3"}, "INVALID: over is missing"),
         ("replay", {"book": "rob", "hands": ["3", "4"], "landlord": 0, "moves": []}, "INVALID: hands must be a list"),
         ("replay", {"book": "rob", "hands": ["33", "33", "3"], "landlord": 0, "moves": []}, "MALFORMED: hands has"),
         ("replay", {"book": "rob", "hands": ["3", "4", "5"], "landlord": 3, "moves": []}, "INVALID: landlord must"),
         ("replay", {"book": "rob", "hands": ["3", "4", "5"], "landlord": 0, "moves": [[0]]}, "INVALID: moves must"),
+        ("replay", {"book": "rob", "hands": ["3", "4", "5"], "landlord": 0, "moves": [[3, ""]]}, "INVALID: a seat of"),
         ("deal", {"book": "rob", "hand_id": "h", "server_seed": "0g", "client_seeds": []}, "INVALID: server_seed"),
         ("deal", {"book": "rob", "hand_id": "h", "server_seed": "00", "client_seeds": []}, "INVALID: a server seed"),
     ],
@@ -239,7 +248,23 @@ def test_settle(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"winner": "nobody"}, "INVALID: winner must be"),
         ({"fled": 1}, "INVALID: winner must be"),
         ({"landlord": None}, "INVALID: landlord must be"),
-        ({"landlord": 3}, "INVALID: landlord must be"),
+        ({"landlord": 3}, "INVALID: landlord must be a seat, 0, 1 or 2, or null, not 3"),
+        ({"landlord": 1.0}, "INVALID: landlord must be"),
+        ({"landlord": True}, "INVALID: landlord must be"),
+        ({"fled": "0", "winner": None}, "INVALID: fled must be"),
+        ({"base": 2**61}, "INVALID: multiplier must be so small"),
+        ({"multiplier": 2**59}, "INVALID: multiplier must be so small"),
+        ({"flee_multiplier": 2**59}, "INVALID: flee_multiplier must be so small"),
+        ({"multiplier": 2**63}, "INVALID: multiplier must be a whole number"),
+        ({"balances": [2**63, 0, 0]}, "INVALID: balances must be"),
+        ({"rake": 2**63}, "INVALID: rake must be"),
+        ({"level": 2}, "INVALID: level must be"),
+        ({"book": "happy", "level": 4}, "INVALID: level must be"),
+        ({"book": "happy", "level": 0}, "INVALID: level must be"),
+        ({"elapsed_s": -1}, "INVALID: elapsed_s must be"),
+        ({"elapsed_s": 1.5}, "INVALID: elapsed_s must be"),
+        ({"elapsed_s": "soon"}, "INVALID: elapsed_s must be"),
+        ({"winner": None, "landlord": None, "level": 0, "elapsed_s": None}, "INVALID: elapsed_s must be"),
         ({"base": 0}, "INVALID: base must be"),
         ({"base": True}, "INVALID: base must be"),
         ({"level": 0}, "INVALID: level must be"),
@@ -265,6 +290,21 @@ def test_settle_refuses_what_no_hand_comes_to(monkeypatch: pytest.MonkeyPatch, c
         "rake": 1,
     }
     assert refused(monkeypatch, "settle", {**line, **change}).startswith(error)
+
+
+@pytest.mark.parametrize("name", ["winner", "elapsed_s", "base", "level", "multiplier", "balances", "rake", "book"])
+def test_settle_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    line = {"book": "rob", "base": 10, "level": 1, "multiplier": 2, "landlord": 0, "winner": "farmers", "fled": None}
+    line |= {"elapsed_s": 90, "balances": [100, 100, 100], "rake": 1}
+    del line[name]
+    assert refused(monkeypatch, "settle", line) == f"INVALID: {name} is missing"
+
+
+def test_settle_pays_the_most_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = {"book": "happy", "base": 1, "level": 3, "multiplier": (2**63 - 1) // 9, "landlord": 0, "winner": "landlord"}
+    line |= {"fled": None, "elapsed_s": 90, "balances": [0, 2**63 - 1, 2**63 - 1], "rake": 0}
+    unit = 3 * ((2**63 - 1) // 9)
+    assert ask(monkeypatch, "settle", line)[0]["chips"] == [2 * unit, -unit, -unit]
 
 
 def test_a_void_hand_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

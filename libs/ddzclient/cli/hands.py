@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import doudizhu
 from ddzclient.cli.lines import Line, check_hands, check_hex, check_integer, check_text, possible, wrong
-from doudizhu import Hand, Illegal, Outcome, Phase, Reason, Refusal, Side, Stakes, decide, evolve, start
+from doudizhu import Hand, Illegal, Outcome, Phase, Reason, Refusal, RuleBook, Side, Stakes, decide, evolve, start
 from doudizhu.cards import format_cards, parse_ranks
 from doudizhu.hand import Action, Pass, Play, Won
 from doudizhu.moves import cards_of
 from doudizhu.packed import fits, pack_cards, pack_ranks
+from doudizhu.rulebook import GREATEST_INT64
 
 Answer = dict[str, object]
 
@@ -49,7 +50,11 @@ def settle(line: Line) -> Answer:
     "farmers" or null, "fled": seat or null, "elapsed_s", "balances": [3], "carried"?: [3], "rake", "ratings"?: [3]};
     flee_multiplier is the multiplier and carried the balances where they are left out.
     """
-    book, outcome, stakes = line.book(), _outcome(line), _stakes(line)
+    book = line.book()
+    outcome, stakes = _outcome(line, book), _stakes(line)
+    for name, multiplier in (("multiplier", outcome.multiplier), ("flee_multiplier", outcome.flee_multiplier)):
+        if stakes.base * max(outcome.level, 1) * multiplier * 3 > GREATEST_INT64:
+            raise wrong(name, "so small that base x level x multiplier x 3 fits a signed 64-bit integer")
     if outcome.winner is None and outcome.fled is None:
         rating = [0, 0, 0] if book.rated and stakes.ratings is not None else None
         return {"chips": [0, 0, 0], "system": 0, "rating": rating}
@@ -70,8 +75,10 @@ def deal(line: Line) -> Answer:
     }
 
 
-def _outcome(line: Line) -> Outcome:
+def _outcome(line: Line, book: RuleBook) -> Outcome:
     landlord, fled = line.seat("landlord"), line.seat("fled")
+    if fled is None:
+        line.get("winner")  # null is a hand that was void; left out it is a mistake
     winner = line.text("winner") if line.has("winner") else None
     if winner not in (None, *Side):
         raise wrong("winner", "landlord, farmers or null")
@@ -79,23 +86,28 @@ def _outcome(line: Line) -> Outcome:
         raise wrong("winner", "null where somebody fled")
     if winner is not None and landlord is None:
         raise wrong("landlord", "a seat where there is a winner")
-    multiplier = line.integer("multiplier", 1)
+    multiplier = line.integer("multiplier", 1, GREATEST_INT64)
+    elapsed_s = line.integer("elapsed_s", 0, GREATEST_INT64)
     return Outcome(
         winner=None if winner is None else Side(winner),
         landlord=landlord,
-        level=line.integer("level", 0 if landlord is None else 1, 3),
+        level=line.integer("level", 0 if landlord is None else 1, 1 if book.auction == "call_rob" else 3),
         multiplier=multiplier,
         fled=fled,
-        flee_multiplier=line.integer("flee_multiplier", 1) if line.has("flee_multiplier") else multiplier,
-        elapsed_s=0 if fled is None else line.integer("elapsed_s"),
+        flee_multiplier=_flee_multiplier(line, multiplier),
+        elapsed_s=elapsed_s,
     )
+
+
+def _flee_multiplier(line: Line, multiplier: int) -> int:
+    return line.integer("flee_multiplier", 1, GREATEST_INT64) if line.has("flee_multiplier") else multiplier
 
 
 def _stakes(line: Line) -> Stakes:
     balances = line.integers("balances")
     return Stakes(
-        base=line.integer("base", 1),
-        rake=line.integer("rake"),
+        base=line.integer("base", 1, GREATEST_INT64),
+        rake=line.integer("rake", 0, GREATEST_INT64),
         balances=balances,
         carried=line.integers("carried") if line.has("carried") else balances,
         ratings=line.integers("ratings") if line.has("ratings") else None,
@@ -120,7 +132,7 @@ def _in_play(line: Line) -> Hand:
 def _move(item: object) -> tuple[int, tuple[int, ...]]:
     if not isinstance(item, list) or len(item) != 2:
         raise wrong("moves", "a list of [seat, cards]")
-    return check_integer("moves", item[0], 0, 2), parse_ranks(check_text("moves", item[1]))
+    return check_integer("a seat of moves", item[0], 0, 2), parse_ranks(check_text("moves", item[1]))
 
 
 def _action(hand: Hand, seat: int, ranks: tuple[int, ...]) -> Action:

@@ -10,8 +10,10 @@ from typing import Final
 from doudizhu import BOOKS, Combo, Malformed, Reason, RuleBook, override
 from doudizhu.cards import DECK, RANKS, parse_ranks, rank_of
 from doudizhu.combos import TYPES, choose_lead
+from doudizhu.rulebook import GREATEST_INT64
 
 _MAX_HAND: Final = 20
+_MOST_SHOWN: Final = 60
 _MISSING: Final = object()
 _COPIES: Final = Counter(map(rank_of, DECK))  # of each rank in a deck
 
@@ -23,11 +25,26 @@ def parse_line(line: bytes) -> Line:
     """One line of standard input; raises Malformed when it is not a JSON object."""
     try:
         fields = json.loads(line)
-    except (ValueError, RecursionError) as broken:
-        raise Malformed(Reason.MALFORMED, f"the line is not JSON: {broken}") from None
+    except RecursionError:
+        raise Malformed(Reason.MALFORMED, "the line is nested too deeply") from None
+    except json.JSONDecodeError as broken:
+        raise Malformed(Reason.MALFORMED, f"the line is not JSON, from its character {broken.pos + 1} on") from None
+    except UnicodeDecodeError:
+        raise Malformed(Reason.MALFORMED, "the line is not JSON: its text is not UTF-8") from None
+    except ValueError:  # Python reads no whole number of more than some thousand digits
+        raise Malformed(Reason.MALFORMED, "the line has a number that is too long") from None
     if not isinstance(fields, dict):
         raise Malformed(Reason.MALFORMED, "the line is not a JSON object")
     return Line(fields)
+
+
+def shown(value: object) -> str:
+    """A value of the line for a sentence: its JSON, not more of it than a sentence bears."""
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        text = "something nested deeply"
+    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
 
 
 def wrong(name: str, what: str) -> Malformed:
@@ -63,20 +80,26 @@ class Line:
     def integer(self, name: str, least: int = 0, greatest: int | None = None) -> int:
         return check_integer(name, self.get(name), least, greatest)
 
-    def integers(self, name: str, least: int = 0) -> Three:
-        one, two, three = (check_integer(name, value, least) for value in self.items(name, 3))
+    def integers(self, name: str) -> Three:
+        """Three amounts by seat."""
+        one, two, three = (check_integer(name, value, 0, GREATEST_INT64) for value in self.items(name, 3))
         return one, two, three
 
     def seat(self, name: str) -> int | None:
         """A seat 0..2; None when the field is null or left out."""
-        return self.integer(name, 0, 2) if self.has(name) else None
+        if not self.has(name):
+            return None
+        value = self.get(name)
+        if isinstance(value, bool) or value not in (0, 1, 2) or not isinstance(value, int):
+            raise wrong(name, f"a seat, 0, 1 or 2, or null, not {shown(value)}")
+        return value
 
     def book(self) -> RuleBook:
         """The book of the line with its `fields` put in."""
         name = self.text("book")
         if name not in BOOKS:
             raise wrong("book", f"one of {', '.join(BOOKS)}, not {name!r}")
-        if not self.has("fields"):
+        if "fields" not in self._fields:
             return BOOKS[name]
         fields = self.get("fields")
         if not isinstance(fields, dict):
@@ -95,10 +118,10 @@ class Line:
         """The combo `over`, read as `over_type` and `over_rank` say where they do (D-02)."""
         type_id = self.text("over_type") if self.has("over_type") else None
         if type_id is not None and type_id not in TYPES:
-            raise wrong("over_type", f"one of {', '.join(TYPES)}")
+            raise wrong("over_type", f"one of {', '.join(TYPES)}, not {type_id!r}")
         rank = self.text("over_rank") if self.has("over_rank") else None
         if rank is not None and (len(rank) != 1 or rank not in RANKS):
-            raise wrong("over_rank", f"one of {RANKS}")
+            raise wrong("over_rank", f"one of {RANKS}, not {rank!r}")
         return choose_lead(book, self.hand("over"), type_id, None if rank is None else RANKS.index(rank))
 
 
@@ -132,9 +155,9 @@ def check_hands(name: str, texts: Sequence[str]) -> list[Cards]:
 
 def check_text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise wrong(name, f"a string, not {json.dumps(value)}")
+        raise wrong(name, f"a string, not {shown(value)}")
     if not value.isascii():
-        raise wrong(name, f"ASCII, not {json.dumps(value)}")
+        raise wrong(name, f"ASCII, not {shown(value)}")
     return value
 
 
@@ -146,7 +169,7 @@ def check_integer(name: str, value: object, least: int = 0, greatest: int | None
         or (greatest is not None and value > greatest)
     ):
         limits = f"from {least} to {greatest}" if greatest is not None else f"of at least {least}"
-        raise wrong(name, f"a whole number {limits}, not {json.dumps(value)}")
+        raise wrong(name, f"a whole number {limits}, not {shown(value)}")
     return value
 
 
