@@ -26,10 +26,13 @@ class Config:
     heartbeat_s: float = setting("DDZ_TABLE_HEARTBEAT_S", "seconds of silence before a stream gets a heartbeat", 15.0)
     mailbox_limit: int = setting("DDZ_TABLE_MAILBOX", "requests that may wait at one table before OVERLOADED", 64)
     stream_limit: int = setting("DDZ_TABLE_STREAM", "frames that a slow consumer may be behind", 256)
+    commands_per_s: float = setting("DDZ_TABLE_COMMANDS_PER_S", "commands a second of one stream, on the average", 20.0)
+    commands_burst: int = setting("DDZ_TABLE_COMMANDS_BURST", "commands of one stream at once before RATE_LIMITED", 60)
     idle_s: float = setting("DDZ_TABLE_IDLE_S", "seconds for which an empty table or an absent person is kept", 60.0)
     keep_s: float = setting("DDZ_TABLE_KEEP_S", "seconds for which a closed table can still be looked at", 300.0)
     report_s: float = setting("DDZ_TABLE_REPORT_S", "seconds between signs of life to the lobby and other nodes", 5.0)
     review_s: float = setting("DDZ_TABLE_REVIEW_S", "seconds after which any open table is looked at again", 60.0)
+    cut_events: int = setting("DDZ_TABLE_CUT_EVENTS", "events after which a table's log is cut, between hands", 1_000)
     drain_s: float = setting("DDZ_DRAIN_S", "seconds that calls in flight get after SIGTERM", 10.0)
 
 
@@ -42,9 +45,12 @@ async def build(config: Config) -> AsyncIterator[TableService]:
         heartbeat_s=config.heartbeat_s,
         mailbox_limit=config.mailbox_limit,
         stream_limit=config.stream_limit,
+        commands_per_s=config.commands_per_s,
+        commands_burst=config.commands_burst,
         idle_ms=int(config.idle_s * 1000),
         keep_ms=int(config.keep_s * 1000),
         report_s=config.report_s,
+        cut_events=config.cut_events,
         review_s=config.review_s,
         drain_s=config.drain_s,
     )

@@ -33,7 +33,7 @@ _log = logs.get("actor")
 
 _ATTEMPTS: Final = 20
 _STORE_PAUSE_S: Final = 0.1
-_REFUSALS_KEPT: Final = 64
+_UNLOGGED_KEPT: Final = 64
 
 Make = Callable[[Table], commands.Command | None]
 Then = Callable[[Table], Awaitable[None]]
@@ -62,7 +62,7 @@ class Actor:
         self._stale = False  # an append was not answered: it may be in the log
         self._mailbox: deque[_Item] = deque()
         self._worker: asyncio.Task[None] | None = None
-        self._refused: dict[log.Key, Refusal] = {}
+        self._unlogged: dict[log.Key, int | Refusal] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._outside = Outside(node, self)
 
@@ -171,8 +171,11 @@ class Actor:
             known = self._replica.answers.get(item.key)
             if known is not None:
                 return known
-            if item.key in self._refused:
-                raise self._refused[item.key]
+            unlogged = self._unlogged.get(item.key)
+            if isinstance(unlogged, Refusal):
+                raise unlogged
+            if unlogged is not None:
+                return unlogged
         try:
             command = item.make(table)
             if command is None:
@@ -182,10 +185,13 @@ class Actor:
         except Refusal as refusal:
             if await self._read_on():
                 return None
-            self._remember_refusal(item.key, refusal)
+            self._remember(item.key, refusal)
             raise
         if not stamped:
-            return None if await self._read_on() else table.seq
+            if await self._read_on():
+                return None
+            self._remember(item.key, table.seq)
+            return table.seq
         wake = wake_at_ms(after)
         change = await self._replica.append(
             item.key, stamped, after, self._deadline_ms(after, wake, now_ms), self._node.settings.keep_ms
@@ -198,13 +204,13 @@ class Actor:
         self._apply(change, wake)
         return after.seq
 
-    def _remember_refusal(self, key: log.Key, refusal: Refusal) -> None:
-        """A repeat gets the first answer here too, for the last few."""
+    def _remember(self, key: log.Key, answer: int | Refusal) -> None:
+        """A repeat of what left nothing in the log gets the first answer too, on this node and for the last few."""
         if key == log.NOBODY:
             return
-        self._refused[key] = refusal
-        if len(self._refused) > _REFUSALS_KEPT:
-            del self._refused[next(iter(self._refused))]
+        self._unlogged[key] = answer
+        if len(self._unlogged) > _UNLOGGED_KEPT:
+            del self._unlogged[next(iter(self._unlogged))]
 
     # ---- the log --------------------------------------------------------------------------------------------------
 
@@ -264,7 +270,7 @@ class Actor:
     async def cut(self) -> None:
         """Cuts a log that has become long; what fails is done after the next hand."""
         try:
-            await self._replica.cut()
+            await self._replica.cut(self._node.settings.cut_events)
         except StoreLost:
             _log.info("not cut", extra={"table": self.table_id})
 

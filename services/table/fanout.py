@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from ddz.table.v1 import events_pb2, table_pb2
+from services.table.budget import Budget
 
 # The field of PlayResponse and WatchResponse, and its message.
 Frame = tuple[str, Any]
@@ -24,9 +25,10 @@ GOODBYE: Final = "goodbye"
 class Stream:
     """`push` never waits; a consumer that is `limit` frames behind gets a goodbye instead of the rest."""
 
-    def __init__(self, player_id: str, connection: str, limit: int) -> None:
+    def __init__(self, player_id: str, connection: str, limit: int, budget: Budget | None = None) -> None:
         self.player_id = player_id
         self.connection = connection
+        self.budget = budget or Budget()
         self.said_goodbye = ""
         self.pushed_at = time.monotonic()
         self._limit = limit

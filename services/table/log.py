@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from ddz.table.v1 import events_pb2
@@ -17,12 +18,21 @@ Key = tuple[str, str]  # player id, command id
 NOBODY: Final[Key] = ("", "")
 
 
+# Between two hands so many answers are kept; before and after a hand come few.
+_ANSWERS_KEPT: Final = 512
+
+
 class Answers:
     """Which command of whom ended at which event: of this hand and of the one before."""
 
-    def __init__(self) -> None:
-        self._now: dict[Key, int] = {}
+    def __init__(self, last_hand: Mapping[Key, int] = MappingProxyType({})) -> None:
+        self._now = dict(last_hand)
         self._before: dict[Key, int] = {}
+
+    @property
+    def last_hand(self) -> Mapping[Key, int]:
+        """Those since the last hand began: what outlives a cut."""
+        return self._now
 
     def get(self, key: Key) -> int | None:
         """The first answer to a command; None when it is new."""
@@ -30,8 +40,8 @@ class Answers:
         return self._before.get(key) if found is None else found
 
     def add(self, key: Key, seq: int, *, new_hand: bool) -> None:
-        """Remembers an answer; with a new hand the oldest are forgotten."""
-        if new_hand:
+        """Remembers an answer; with a new hand the oldest are forgotten, or where no hand begins after so many."""
+        if new_hand or len(self._now) >= _ANSWERS_KEPT:
             self._before, self._now = self._now, {}
         if key != NOBODY:
             self._now[key] = seq
@@ -45,6 +55,7 @@ class Entry:
     stamped: list[events.Stamped] = field(default_factory=list)
     messages: list[events_pb2.Event] = field(default_factory=list)
     checkpoint: Table | None = None
+    answers: Answers | None = None  # of a checkpoint
 
 
 def encode(entry: Entry) -> bytes:
@@ -53,16 +64,20 @@ def encode(entry: Entry) -> bytes:
     return events_pb2.LogEntry(player_id=player_id, command_id=command_id, events=entry.messages).SerializeToString()
 
 
-def encode_checkpoint(table: Table) -> bytes:
+def encode_checkpoint(table: Table, answers: Answers) -> bytes:
     """What a log that is cut begins with."""
-    return events_pb2.LogEntry(checkpoint=checkpoint_to(table)).SerializeToString()
+    message = checkpoint_to(table)
+    for (player_id, command_id), seq in answers.last_hand.items():
+        message.answers.add(player_id=player_id, command_id=command_id, seq=seq)
+    return events_pb2.LogEntry(checkpoint=message).SerializeToString()
 
 
 def decode(table_id: str, entry: bytes) -> Entry:
     """An entry out of the log."""
     message = events_pb2.LogEntry.FromString(entry)
     if message.HasField("checkpoint"):
-        return Entry(NOBODY, checkpoint=checkpoint_from(table_id, message.checkpoint))
+        kept = {(one.player_id, one.command_id): one.seq for one in message.checkpoint.answers}
+        return Entry(NOBODY, checkpoint=checkpoint_from(table_id, message.checkpoint), answers=Answers(kept))
     messages = list(message.events)
     return Entry((message.player_id, message.command_id), [wire.event_from(event) for event in messages], messages)
 

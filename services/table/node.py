@@ -23,6 +23,7 @@ from servicekit.lasting import lasting
 from servicekit.pipe import StoreLost
 from services.table import commands, life, log, wire_commands
 from services.table.actor import Actor
+from services.table.budget import Budget
 from services.table.effects import Ledger, Seeds
 from services.table.fanout import Stream
 from services.table.news import News
@@ -47,12 +48,15 @@ class Settings:
     heartbeat_s: float = 15.0
     mailbox_limit: int = 64
     stream_limit: int = 256
+    commands_per_s: float = 20.0  # of one stream, on the average
+    commands_burst: int = 60
     idle_ms: int = 60_000  # an empty table, and outside of hands an absent person, is kept
     keep_ms: int = 300_000  # a closed table's log is kept
     poll_s: float = 0.5
     grace_ms: int = 300  # so long a deadline is left to the node that serves the table
     retire_s: float = 30.0  # an actor that nobody needs is kept in memory
     report_s: float = 5.0  # between reports to the lobby; who has not reported three times is dead
+    cut_events: int = 1_000  # a log that has grown so long is cut, between two hands
     review_s: float = 60.0  # so often some node looks at every open table: nothing that was lost stays lost
     store_patience_s: float = 5.0
     drain_s: float = 10.0
@@ -141,7 +145,8 @@ class Node:
         if self.draining:
             raise Refusal(Trouble.DRAINING, "this node serves no new streams; try again")
         actor = self.actor(table_id)
-        stream = Stream(player_id, next(self._connections), self.settings.stream_limit)
+        budget = Budget(self.settings.commands_per_s, self.settings.commands_burst)
+        stream = Stream(player_id, next(self._connections), self.settings.stream_limit, budget)
 
         def connect(table: Table) -> commands.Command:
             self._require_watcher(table, player_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from doudizhu import Refusal
 from services.table import events, log, wire
@@ -12,9 +11,6 @@ from services.table.store import Store
 from services.table.table import Stage, Table
 from services.table.terms import Reason
 from services.table.wire_checkpoint import may_checkpoint
-
-# A log that has grown so long since it was last cut is cut at the end of a hand.
-CUT_EVENTS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +83,12 @@ class Replica:
         self.epoch = self._store.epoch
         return await self.append(log.NOBODY, stamped, table, deadline_ms, 0)
 
-    async def cut(self) -> None:
-        """Replaces a long log by what outlives the hand. Raises StoreLost: then it is cut after the next hand."""
+    async def cut(self, longest: int) -> None:
+        """Replaces a log of so many events by what outlives the hand. Raises StoreLost: then it is cut another time."""
         table = self.table
-        if table is None or table.seq - self._first_seq < CUT_EVENTS or not may_checkpoint(table):
+        if table is None or table.seq - self._first_seq < longest or not may_checkpoint(table):
             return
-        if await self._store.cut(self.table_id, table.seq, log.encode_checkpoint(table)):
+        if await self._store.cut(self.table_id, table.seq, log.encode_checkpoint(table, self.answers)):
             self._first_seq = table.seq
 
     def _take(self, entry: log.Entry) -> Change | None:
@@ -101,7 +97,8 @@ class Replica:
         if entry.checkpoint is not None:
             self._first_seq = entry.checkpoint.seq
             if before is None or before.seq < entry.checkpoint.seq:
-                self.table = entry.checkpoint
+                assert entry.answers is not None
+                self.table, self.answers = entry.checkpoint, entry.answers
                 return Change(None, entry.checkpoint, entry)
             return None
         table = before

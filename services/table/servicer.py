@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from servicekit import errors, identity, metrics
 from servicekit.errors import Trouble
 from services.table.fanout import ACCEPTED, REFUSED, Stream
 from services.table.node import Node
+from services.table.terms import Reason
 from services.table.views import viewer
 from services.table.wire_snapshot import snapshot_to
 from services.table.wire_values import person_from, terms_from
@@ -70,6 +72,8 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
             if request.table_id not in ("", table_id):
                 raise Refusal(Trouble.INVALID, "a stream is of one table", field="table_id")
             errors.validate(request)
+            if not stream.budget.take(time.monotonic()):
+                raise Refusal(Reason.RATE_LIMITED, "you send too many commands; wait a second")
             seq = await self._node.act(table_id, stream.player_id, command)
         except Refusal as refusal:
             metrics.REFUSALS.labels(refusal.reason).inc()

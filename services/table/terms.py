@@ -26,6 +26,7 @@ class Reason(StrEnum):
     WRONG_PHASE = "WRONG_PHASE"
     NOT_YOUR_TURN = "NOT_YOUR_TURN"
     KEY_CONFLICT = "KEY_CONFLICT"
+    RATE_LIMITED = "RATE_LIMITED"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from services.table.wire_values import (
 
 
 def may_checkpoint(table: Table) -> bool:
-    """Whether nothing of a hand would be lost: it is settled, and the countdown runs."""
-    return table.stage is Stage.COUNTDOWN
+    """Whether nothing of a hand would be lost: it is over, and the next one is waited for."""
+    return table.stage in (Stage.COUNTDOWN, Stage.WAITING)
 
 
 def checkpoint_to(table: Table) -> events_pb2.Checkpoint:
@@ -49,6 +49,7 @@ def checkpoint_to(table: Table) -> events_pb2.Checkpoint:
         redeals=table.redeals,
         since_ms=table.since_ms,
         grace_until_ms=table.grace_until_ms,
+        waiting=table.stage is Stage.WAITING,
     )
     if table.last_result is not None:
         message.last_result.CopyFrom(result_to(table.last_result))
@@ -69,7 +70,7 @@ def checkpoint_from(table_id: str, message: events_pb2.Checkpoint) -> Table:
         book=book,
         idle_ms=message.idle_ms,
         seq=message.seq,
-        stage=Stage.COUNTDOWN,
+        stage=Stage.WAITING if message.waiting else Stage.COUNTDOWN,
         seats=(one, two, three),
         observers=tuple(
             Observer(person_from(one.player), one.seat, one.connection, one.absent_at_ms) for one in message.observers
@@ -79,7 +80,7 @@ def checkpoint_from(table_id: str, message: events_pb2.Checkpoint) -> Table:
         base_setter=message.base_setter if message.HasField("base_setter") else None,
         base_asked_at_ms=message.base_asked_at_ms,
         hand_number=message.hand_number,
-        hand_id=f"{table_id}-{message.hand_number}",
+        hand_id=f"{table_id}-{message.hand_number}" if message.hand_number else "",
         players=tuple(person_from(player) for player in message.players),
         redeals=message.redeals,
         since_ms=message.since_ms,

@@ -353,6 +353,8 @@ class Checkpoint(_message.Message):
     GRACE_UNTIL_MS_FIELD_NUMBER: _builtins.int
     LAST_RESULT_FIELD_NUMBER: _builtins.int
     LAST_OUTCOME_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    ANSWERS_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     idle_ms: _builtins.int
     empty_at_ms: _builtins.int
@@ -363,6 +365,8 @@ class Checkpoint(_message.Message):
     redeals: _builtins.int
     since_ms: _builtins.int
     grace_until_ms: _builtins.int
+    waiting: _builtins.bool
+    """no countdown runs"""
     @_builtins.property
     def terms(self) -> _common_pb2.Terms: ...
     @_builtins.property
@@ -377,6 +381,10 @@ class Checkpoint(_message.Message):
     def last_result(self) -> Global___HandSettled: ...
     @_builtins.property
     def last_outcome(self) -> _hand_pb2.Outcome: ...
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckpointAnswer]:
+        """of the last hand, for repeats"""
+
     def __init__(
         self,
         *,
@@ -396,16 +404,43 @@ class Checkpoint(_message.Message):
         grace_until_ms: _builtins.int = ...,
         last_result: Global___HandSettled | None = ...,
         last_outcome: _hand_pb2.Outcome | None = ...,
+        waiting: _builtins.bool = ...,
+        answers: _abc.Iterable[Global___CheckpointAnswer] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter", "base_setter", b"base_setter", "last_outcome", b"last_outcome", "last_result", b"last_result", "terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter", "base_asked_at_ms", b"base_asked_at_ms", "base_chips", b"base_chips", "base_setter", b"base_setter", "empty_at_ms", b"empty_at_ms", "grace_until_ms", b"grace_until_ms", "hand_number", b"hand_number", "idle_ms", b"idle_ms", "last_outcome", b"last_outcome", "last_result", b"last_result", "observers", b"observers", "players", b"players", "redeals", b"redeals", "seats", b"seats", "seq", b"seq", "since_ms", b"since_ms", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter", "answers", b"answers", "base_asked_at_ms", b"base_asked_at_ms", "base_chips", b"base_chips", "base_setter", b"base_setter", "empty_at_ms", b"empty_at_ms", "grace_until_ms", b"grace_until_ms", "hand_number", b"hand_number", "idle_ms", b"idle_ms", "last_outcome", b"last_outcome", "last_result", b"last_result", "observers", b"observers", "players", b"players", "redeals", b"redeals", "seats", b"seats", "seq", b"seq", "since_ms", b"since_ms", "terms", b"terms", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__base_setter: _TypeAlias = _typing.Literal["base_setter"]  # noqa: Y015
     _WhichOneofArgType__base_setter: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__base_setter) -> _WhichOneofReturnType__base_setter | None: ...
 
 Global___Checkpoint: _TypeAlias = Checkpoint  # noqa: Y015
+
+@_typing.final
+class CheckpointAnswer(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAYER_ID_FIELD_NUMBER: _builtins.int
+    COMMAND_ID_FIELD_NUMBER: _builtins.int
+    SEQ_FIELD_NUMBER: _builtins.int
+    player_id: _builtins.str
+    command_id: _builtins.str
+    seq: _builtins.int
+    def __init__(
+        self,
+        *,
+        player_id: _builtins.str = ...,
+        command_id: _builtins.str = ...,
+        seq: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command_id", b"command_id", "player_id", b"player_id", "seq", b"seq"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckpointAnswer: _TypeAlias = CheckpointAnswer  # noqa: Y015
 
 @_typing.final
 class CheckpointSeat(_message.Message):

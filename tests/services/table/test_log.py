@@ -1,0 +1,104 @@
+"""Logs that are cut, commands that come twice, and people who send too much."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ddz.common.v1 import common_pb2
+from ddz.table.v1 import table_pb2
+from services.table import log
+from services.table.budget import Budget
+from services.table.commands import Ready
+from services.table.table import Stage
+from tests.services.table.sim import Sim, classic_table, happy_table
+from tests.services.table.stack import Stack, act, fresh, look, table_node, terms, until
+
+
+def waiting() -> Sim:
+    """A table of two, of whom one is ready."""
+    sim = happy_table(1, 2)
+    sim.act(0, Ready(True))
+    return sim
+
+
+def after_a_hand() -> Sim:
+    """A table whose countdown runs."""
+    sim = classic_table(1, 2, 3)
+    sim.play_hand()
+    return sim
+
+
+@pytest.mark.parametrize(("make", "stage"), [(waiting, Stage.WAITING), (after_a_hand, Stage.COUNTDOWN)])
+def test_a_cut_log_begins_with_what_outlives_the_hand_and_its_answers(make: object, stage: Stage) -> None:
+    assert callable(make)
+    table = make().table
+    answers = log.Answers()
+    answers.add(("p1", "c1"), 3, new_hand=False)
+    found = log.decode(table.table_id, log.encode_checkpoint(table, answers))
+    assert found.checkpoint is not None
+    assert (found.checkpoint.stage, found.checkpoint.seats, found.checkpoint.seq) == (stage, table.seats, table.seq)
+    assert (found.checkpoint.hand_id, found.checkpoint.last_result) == (table.hand_id, table.last_result)
+    assert found.answers is not None
+    assert dict(found.answers.last_hand) == {("p1", "c1"): 3}
+
+
+def test_answers_of_a_table_that_never_plays_do_not_grow_for_ever() -> None:
+    answers = log.Answers()
+    for number in range(5_000):
+        answers.add(("p1", str(number)), number, new_hand=False)
+    assert answers.get(("p1", "4999")) == 4999
+    assert sum(answers.get(("p1", str(number))) is not None for number in range(5_000)) <= 1_024
+
+
+@given(st.lists(st.floats(0, 10), max_size=300))
+def test_a_budget_lets_through_its_burst_and_its_rate_and_no_more(pauses_s: list[float]) -> None:
+    budget, now_s, taken = Budget(2.0, 5), 100.0, 0
+    assert [budget.take(now_s) for _ in range(6)] == [True] * 5 + [False]
+    for pause_s in pauses_s:
+        now_s += pause_s
+        taken += budget.take(now_s)
+    assert taken <= 2.0 * (now_s - 100.0) + 1e-6
+
+
+async def test_who_sends_too_much_is_refused_and_others_are_not(stack: Stack) -> None:
+    async with table_node(
+        stack.redis_url, stack.nats_url, stack.ledger_port, commands_per_s=0.001, commands_burst=5
+    ) as node:
+        players = await stack.players()
+        table_id = await stack.open(terms("happy"), players[:2])
+        streams = [stack.client(player.player_id, table_id) for player in players[:2]]
+        for stream in streams:
+            stream.stub = node.stub
+            await stream.open()
+        ids = [await streams[0].send(ready=table_pb2.Ready(ready=number % 2 == 0)) for number in range(20)]
+        await until(lambda: streams[0].answer(ids[-1]))
+        answers = [streams[0].answer(one) for one in ids]
+        assert [isinstance(one, table_pb2.Accepted) for one in answers] == [True] * 5 + [False] * 15
+        assert answers[-1].refusal.reason == common_pb2.Reason.REASON_RATE_LIMITED
+        assert isinstance(await streams[1].act(ready=table_pb2.Ready(ready=True)), table_pb2.Accepted)
+        for stream in streams:
+            await stream.close()
+
+
+async def test_a_repeat_gets_its_first_answer_after_the_log_was_cut_and_when_nothing_happened(stack: Stack) -> None:
+    one, other = stack.nodes
+    players = await stack.players()
+    table_id, player_id = await stack.open(terms("happy"), players[:2]), players[0].player_id
+    yes, no = table_pb2.Ready(ready=True), table_pb2.Ready(ready=False)
+    first = fresh("c")
+    told = await act(one, table_id, player_id, first, ready=yes)
+    await act(one, table_id, player_id, ready=no)
+    actor = one.service.node.actor(table_id)
+    assert actor.table is not None
+    packed = log.encode_checkpoint(actor.table, actor._replica.answers)
+    assert await one.service.node.store.cut(table_id, actor.table.seq, packed)
+    assert len(await one.service.node.store.read(table_id)) == 1
+    assert await act(other, table_id, player_id, first, ready=yes) == told
+
+    nothing = fresh("c")
+    unchanged = await act(other, table_id, player_id, nothing, ready=no)
+    await act(other, table_id, player_id, ready=yes)
+    assert await act(other, table_id, player_id, nothing, ready=no) == unchanged
+    assert (await look(other, table_id, player_id)).seats[0].ready
