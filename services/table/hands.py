@@ -21,7 +21,7 @@ from services.table.seating import absent, free_absent, free_seat, may_start, pr
 from services.table.table import SEATS, Result, Stage, Table, Trustee
 from services.table.terms import Reason
 
-# Deals of one hand in which everybody passes, before the hand is void: it must not go on for ever without people.
+# Deals of one hand in which everybody passes, before it is void where the trustee plays for all three (0010).
 MAX_DEALS: Final = 20
 MISSES: Final = 2  # time-outs in a row that turn the trustee on (D-06)
 
@@ -149,7 +149,8 @@ def move(draft: Draft, action: Action, *, by_trustee: bool = False) -> None:
 
 def _decided(table: Table, action: Action, *, by_trustee: bool) -> list[events.Move]:
     assert table.hand is not None
-    return [events.Move(event, by_trustee) for event in doudizhu.decide(table.hand, action)]
+    first, *following = doudizhu.decide(table.hand, action)
+    return [events.Move(first, by_trustee), *(events.Move(event) for event in following)]
 
 
 def _emit_moves(draft: Draft, moves: list[events.Move]) -> None:
@@ -173,11 +174,12 @@ def _completed(table: Table, one: events.Move) -> events.Move:
 
 
 def _void_without_people(draft: Draft) -> None:
-    """A hand in which all pass is dealt again, but not for ever, and not when nobody is there."""
+    """A hand in which all pass is dealt again until somebody calls, as long as somebody plays himself (section 6)."""
     table = draft.table
     assert table.hand is not None
-    nobody = not any(seat.connection for seat in table.seats)
-    if table.hand.deals >= MAX_DEALS or (nobody and all(seat.trustee for seat in table.seats)):
+    if not all(seat.trustee for seat in table.seats):
+        return
+    if table.hand.deals >= MAX_DEALS or not any(seat.connection for seat in table.seats):
         draft.emit(events.HandVoided("absent", table.redeals))
 
 
