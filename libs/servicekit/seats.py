@@ -21,9 +21,11 @@ from ddz.table.v1 import table_pb2, table_pb2_grpc
 from doudizhu.refusal import Refusal
 from servicekit import identity, remote
 
+# What table nodes and those who listen to them agree on.
 SUBJECT: Final = "ddz.lobby.table"
-CLOSED: Final = "closed"
-LEASE_S: Final = 15.0
+CLOSED: Final = "closed"  # TableSummary.phase of a table's last report
+REPORT_S: Final = 5.0  # a table that has nothing to report says so as often
+LEASE_S: Final = 3 * REPORT_S  # so long a report counts: two may be lost
 _TIMEOUT_S: Final = 2.0
 
 

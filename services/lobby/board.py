@@ -21,7 +21,7 @@ from doudizhu.refusal import Refusal
 from servicekit import logs
 from servicekit.lasting import lasting
 from servicekit.rooms import Rooms
-from servicekit.seats import CLOSED, SUBJECT, Seats
+from servicekit.seats import CLOSED, LEASE_S, SUBJECT, Seats
 from services.lobby.account import Reason
 from services.lobby.directory import Changes, Directory, Report
 from services.lobby.presence import Presence
@@ -53,7 +53,7 @@ class Board:
         self._tables = tables
         self._presence = presence
         self._bus = bus
-        self._directory: Directory[lobby_pb2.TableSummary] = Directory()
+        self._directory: Directory[lobby_pb2.TableSummary] = Directory(round(LEASE_S * 1000))
         self._changed = asyncio.Event()
         self._streams: Counter[str] = Counter()
         self._rooms_version = 0

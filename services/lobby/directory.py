@@ -9,7 +9,6 @@ from typing import Final, Generic, TypeVar
 
 Summary = TypeVar("Summary")
 
-LEASE_MS: Final = 15_000
 # How long a table that is gone stays known as such, for watchers who have not heard of it yet.
 REMEMBER_GONE_MS: Final = 60_000
 
@@ -48,9 +47,10 @@ class Changes(Generic[Summary]):
 
 
 class Directory(Generic[Summary]):
-    """All tables by their latest reports. Times are milliseconds of one clock that the caller gives."""
+    """All tables by their latest reports, each good for `lease_ms`. Times are milliseconds of the caller's clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, lease_ms: int) -> None:
+        self._lease_ms = lease_ms
         self.version = 0
         self.counted = 0  # how often the counts of a room have changed
         self._reports: dict[str, Report[Summary]] = {}
@@ -73,7 +73,7 @@ class Directory(Generic[Summary]):
             return False
         if report.closed:
             return self._remove(report.table_id, now_ms, report.seq)
-        self._leases[report.table_id] = now_ms + LEASE_MS
+        self._leases[report.table_id] = now_ms + self._lease_ms
         self._leases.move_to_end(report.table_id)
         if old is not None and old.summary == report.summary:
             return False

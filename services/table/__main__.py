@@ -30,7 +30,6 @@ class Config:
     commands_burst: int = setting("DDZ_TABLE_COMMANDS_BURST", "commands of one stream at once before RATE_LIMITED", 60)
     idle_s: float = setting("DDZ_TABLE_IDLE_S", "seconds for which an empty table or an absent person is kept", 60.0)
     keep_s: float = setting("DDZ_TABLE_KEEP_S", "seconds for which a closed table can still be looked at", 300.0)
-    report_s: float = setting("DDZ_TABLE_REPORT_S", "seconds between signs of life to the lobby and other nodes", 5.0)
     review_s: float = setting("DDZ_TABLE_REVIEW_S", "seconds after which any open table is looked at again", 60.0)
     cut_events: int = setting("DDZ_TABLE_CUT_EVENTS", "events after which a table's log is cut, between hands", 1_000)
     drain_s: float = setting("DDZ_DRAIN_S", "seconds that calls in flight get after SIGTERM", 10.0)
@@ -49,7 +48,6 @@ async def build(config: Config) -> AsyncIterator[TableService]:
         commands_burst=config.commands_burst,
         idle_ms=int(config.idle_s * 1000),
         keep_ms=int(config.keep_s * 1000),
-        report_s=config.report_s,
         cut_events=config.cut_events,
         review_s=config.review_s,
         drain_s=config.drain_s,

@@ -7,7 +7,7 @@ ddz.lobby.table    a ddz.lobby.v1.TableSummary, at every change and as long as i
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any
 
 import nats.errors
 from nats.aio.client import Client
@@ -15,13 +15,12 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from ddz.lobby.v1 import lobby_pb2
-from servicekit import logs
-from services.table.table import SEATS, Table
+from servicekit import logs, seats
+from services.table.table import SEATS, Phase, Table
 from services.table.wire_values import person_to
 
 log = logs.get("news")
 
-LOBBY_SUBJECT: Final = "ddz.lobby.table"
 Background = Callable[[Coroutine[Any, Any, None]], None]
 Heard = Callable[[int], None]
 
@@ -42,7 +41,7 @@ class News:
 
     def report(self, table: Table) -> None:
         """Tells the lobby what everybody may know of the table."""
-        self._background(self._publish(LOBBY_SUBJECT, summary_of(table).SerializeToString()))
+        self._background(self._publish(seats.SUBJECT, summary_of(table).SerializeToString()))
 
     def report_change(self, before: Table | None, after: Table) -> None:
         """Tells the lobby when there is something new to show."""
@@ -103,7 +102,7 @@ def summary_of(table: Table) -> lobby_pb2.TableSummary:
         table_id=table.table_id,
         room_id=table.terms.room_id,
         base_chips=table.base,
-        phase=table.phase.lower(),
+        phase=seats.CLOSED if table.phase is Phase.CLOSED else table.phase.lower(),
         observers=len(table.observers),
         seq=table.seq,
     )

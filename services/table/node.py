@@ -17,7 +17,7 @@ from prometheus_client import Gauge
 
 from ddz.table.v1 import table_pb2
 from doudizhu import Refusal
-from servicekit import logs, metrics
+from servicekit import logs, metrics, seats
 from servicekit.errors import Trouble
 from servicekit.lasting import lasting
 from servicekit.pipe import StoreLost
@@ -55,7 +55,7 @@ class Settings:
     poll_s: float = 0.5
     grace_ms: int = 300  # so long a deadline is left to the node that serves the table
     retire_s: float = 30.0  # an actor that nobody needs is kept in memory
-    report_s: float = 5.0  # between reports to the lobby; who has not reported three times is dead
+    report_s: float = seats.REPORT_S  # between reports to the lobby; who has not reported three times is dead
     cut_events: int = 1_000  # a log that has grown so long is cut, between two hands
     review_s: float = 60.0  # so often some node looks at every open table: nothing that was lost stays lost
     store_patience_s: float = 5.0

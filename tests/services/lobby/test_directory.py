@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.lobby.directory import LEASE_MS, REMEMBER_GONE_MS, Counts, Directory, Report
+from services.lobby.directory import REMEMBER_GONE_MS, Counts, Directory, Report
+
+LEASE_MS = 15_000
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ def report(table_id: str, seq: int = 1, *, room: str = "a", players: int = 1, cl
 
 def test_a_report_replaces_the_one_before() -> None:
     """Counts are set, never added."""
-    directory: Directory[Shown] = Directory()
+    directory: Directory[Shown] = Directory(LEASE_MS)
     for seq in range(1, 50):
         directory.report(report("t1", seq, players=seq % 4), seq)
     assert directory.counts("a") == Counts(1, 49 % 4)
@@ -35,7 +37,7 @@ def test_a_report_replaces_the_one_before() -> None:
 
 def test_a_room_is_counted_when_its_seats_change_and_not_when_it_is_asked() -> None:
     """Every frame of every stream asks."""
-    directory: Directory[Shown] = Directory()
+    directory: Directory[Shown] = Directory(LEASE_MS)
     directory.report(report("t1", 1, players=2), 0)
     directory.report(report("t2", 1, room="b"), 0)
     counted, counts = directory.counted, directory.counts("a")
@@ -48,14 +50,14 @@ def test_a_room_is_counted_when_its_seats_change_and_not_when_it_is_asked() -> N
 
 
 def test_an_older_report_is_ignored() -> None:
-    directory: Directory[Shown] = Directory()
+    directory: Directory[Shown] = Directory(LEASE_MS)
     directory.report(report("t1", 7, players=3), 0)
     assert not directory.report(report("t1", 6, players=0), 1)
     assert directory.counts("a") == Counts(1, 3)
 
 
 def test_a_closed_table_is_gone_and_a_late_report_does_not_revive_it() -> None:
-    directory: Directory[Shown] = Directory()
+    directory: Directory[Shown] = Directory(LEASE_MS)
     directory.report(report("t1", 7), 0)
     assert directory.report(report("t1", 8, closed=True), 1)
     assert not directory.report(report("t1", 7), 2)
@@ -63,7 +65,7 @@ def test_a_closed_table_is_gone_and_a_late_report_does_not_revive_it() -> None:
 
 
 def test_a_table_that_reports_no_more_expires_and_may_come_back() -> None:
-    directory: Directory[Shown] = Directory()
+    directory: Directory[Shown] = Directory(LEASE_MS)
     directory.report(report("t1", 7), 0)
     directory.report(report("t1", 7), 10_000)
     assert not directory.expire(LEASE_MS)
@@ -74,7 +76,7 @@ def test_a_table_that_reports_no_more_expires_and_may_come_back() -> None:
 
 
 def test_private_tables_are_known_but_not_listed() -> None:
-    directory: Directory[Shown] = Directory()
+    directory: Directory[Shown] = Directory(LEASE_MS)
     directory.report(report("x1"), 0)
     assert directory.get("x1") is not None
     assert (directory.listed(), directory.counts("a"), directory.page("a", "", 10)) == ([], Counts(0, 0), ([], ""))
@@ -84,7 +86,7 @@ def test_private_tables_are_known_but_not_listed() -> None:
 
 
 def test_pages_go_through_all_tables_once() -> None:
-    directory: Directory[Shown] = Directory()
+    directory: Directory[Shown] = Directory(LEASE_MS)
     names = [f"t{number:03}" for number in range(250)]
     for name in random.Random(1).sample(names, len(names)):
         directory.report(report(name), 0)
@@ -99,7 +101,7 @@ def test_pages_go_through_all_tables_once() -> None:
 
 
 def test_who_was_away_too_long_gets_everything_again() -> None:
-    directory: Directory[Shown] = Directory()
+    directory: Directory[Shown] = Directory(LEASE_MS)
     directory.report(report("t1"), 0)
     version = directory.version
     directory.report(report("t1", 2, closed=True), 1)
@@ -113,7 +115,7 @@ def test_who_was_away_too_long_gets_everything_again() -> None:
 
 @given(st.integers(0, 2**32))
 def test_deltas_add_up_to_the_whole(seed: int) -> None:
-    dice, directory = random.Random(seed), Directory[Shown]()
+    dice, directory = random.Random(seed), Directory[Shown](LEASE_MS)
     seqs = itertools.count(1)
     known: dict[str, Shown] = {}
     version, now = -1, 0
