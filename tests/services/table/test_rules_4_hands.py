@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doudizhu.hand import Bid, Call, Fled, Pass, Passed, Play, Played, Redealing, Rob, Show, Voided
+from doudizhu.hand import Bid, Call, Fled, Pass, Passed, Play, Played, Redealing, Rob, Show
 from doudizhu.hand import Phase as HandPhase
 from services.table import commands, events, hands, life
 from services.table.clocks import clock
