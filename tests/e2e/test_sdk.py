@@ -34,7 +34,7 @@ async def test_the_example_bot_plays(stack: Stack) -> None:
     lines = out.decode().splitlines()
     assert len(lines) == 3
     assert all(": 2 hands, " in line for line in lines)
-    assert len((ROOT / "docs" / "example_bot.py").read_text().splitlines()) <= 40
+    assert len([line for line in (ROOT / "docs" / "example_bot.py").read_text().splitlines() if line]) <= 40
 
 
 async def test_the_gateway_is_reached_over_tls(stack: Stack) -> None:
