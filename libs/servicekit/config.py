@@ -10,26 +10,46 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints
 
 T = TypeVar("T")
 
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
 _PARSERS: dict[type, Any] = {
     str: str,
     int: int,
-    float: float,
+    float: _finite,
     bool: lambda text: {"1": True, "true": True, "0": False, "false": False}[text.lower()],
 }
 
 
 class ConfigError(Exception):
-    """A setting is missing or unreadable; the message is one sentence that names it."""
+    """A setting is missing or cannot be used; the message is one sentence that names it."""
 
 
-def setting(name: str, doc: str, default: str | int | float | bool | None = None) -> Any:
-    """Declares a field read from the variable `name`; without a default it is required."""
-    metadata = {"name": name, "doc": doc}
+def setting(
+    name: str,
+    doc: str,
+    default: str | int | float | bool | None = None,
+    *,
+    least: float | None = None,
+    choices: Sequence[str] = (),
+    form: tuple[Callable[[str], bool], str] | None = None,
+) -> Any:
+    """Declares a field read from the variable `name`; without a default it is required.
+
+    What is read must be at least `least`, one of `choices`, and pass the test in `form`, which says its wish in words.
+    """
+    metadata = {"name": name, "doc": doc, "least": least, "choices": choices, "form": form}
     if default is None:
         return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -50,7 +70,27 @@ def load(cls: type[T], environ: Mapping[str, str]) -> T:
             values[field.name] = _PARSERS[hints[field.name]](text)
         except (ValueError, KeyError):
             raise ConfigError(f"{name} must be a {hints[field.name].__name__}, not {text!r}.") from None
+        if wish := _wish(field.metadata, text, values[field.name]):
+            raise ConfigError(f"{name} must be {wish}, not {text!r}.")
     return cls(**values)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is host:port."""
+    _, colon, port = text.rpartition(":")
+    return bool(colon) and port.isdecimal() and int(port) < 65_536
+
+
+def _wish(metadata: Mapping[str, Any], text: str, value: Any) -> str:
+    """What the value should be instead; empty when it may be as it is."""
+    least, choices, form = metadata["least"], metadata["choices"], metadata["form"]
+    if least is not None and value < least:
+        return f"at least {least}"
+    if choices and value not in choices:
+        return f"one of {', '.join(choices)}"
+    if form is not None and not form[0](text):
+        return str(form[1])
+    return ""
 
 
 def describe(cls: type) -> list[tuple[str, str, str, str]]:

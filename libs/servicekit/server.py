@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import grpc
 import uvloop
@@ -19,20 +20,23 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from servicekit import logs, metrics
-from servicekit.config import setting
+from servicekit.config import ConfigError, is_address, setting
 from servicekit.interceptor import Guard
 
 log = logs.get("server")
+
+_ADDRESS: Final = (is_address, "host:port")
+_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
     """What every process reads."""
 
-    grpc_address: str = setting("DDZ_GRPC_ADDRESS", "host:port on which gRPC listens")
-    metrics_address: str = setting("DDZ_METRICS_ADDRESS", "host:port on which /metrics is served")
-    log_level: str = setting("DDZ_LOG_LEVEL", "DEBUG, INFO, WARNING or ERROR", "INFO")
-    drain_s: float = setting("DDZ_DRAIN_S", "seconds that calls in flight get after SIGTERM", 10.0)
+    grpc_address: str = setting("DDZ_GRPC_ADDRESS", "host:port on which gRPC listens", form=_ADDRESS)
+    metrics_address: str = setting("DDZ_METRICS_ADDRESS", "host:port on which /metrics is served", form=_ADDRESS)
+    log_level: str = setting("DDZ_LOG_LEVEL", "how much is logged", "INFO", choices=_LEVELS)
+    drain_s: float = setting("DDZ_DRAIN_S", "seconds that calls in flight get after SIGTERM", 10.0, least=0)
 
 
 class Service(Protocol):
@@ -100,12 +104,24 @@ async def _main(config: ServerConfig, build: Build) -> None:
     log.info("stopped")
 
 
+@contextlib.contextmanager
+def one_sentence(name: str, *also: type[Exception]) -> Iterator[None]:
+    """Ends the process with 1 and one sentence for what an operator can mend: ConfigError, OSError and `also`."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, (ConfigError, OSError, *also)):
+            raise
+        sys.stderr.write(f"{name}: {error}\n")
+        raise SystemExit(1) from None
+
+
 def run(name: str, config: ServerConfig, build: Build) -> None:
     """Runs the service until it is told to stop; exits 1 with one sentence when it cannot start."""
     logs.configure(name, config.log_level)
     try:
         uvloop.run(_main(config, build))
-    except OSError as error:
+    except (OSError, ConfigError) as error:
         log.critical("cannot start", extra={"why": str(error)})
         raise SystemExit(1) from error
 

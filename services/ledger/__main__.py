@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servicekit import clients, migrations, server
-from servicekit.config import ConfigError, load, setting
+from servicekit.config import load, setting
 from services.ledger.batcher import Limits
 from services.ledger.grants import ReliefTerms
 from services.ledger.service import LedgerService, Settings, running
@@ -26,13 +26,13 @@ class Config:
 
     postgres_dsn: str = setting("DDZ_POSTGRES_DSN", "Postgres, as the role ddz_ledger")
     nats_url: str = setting("DDZ_NATS_URL", "NATS with JetStream")
-    connections: int = setting("DDZ_LEDGER_CONNECTIONS", "transactions that run at once", 2)
-    reads: int = setting("DDZ_LEDGER_READ_CONNECTIONS", "connections for reads", 3)
-    batch: int = setting("DDZ_LEDGER_BATCH", "requests in a transaction at most", 32)
-    queue: int = setting("DDZ_LEDGER_QUEUE", "requests that may wait before OVERLOADED", 4096)
-    relief_chips: int = setting("DDZ_RELIEF_CHIPS", "what a broke player may claim", 1000)
-    relief_below: int = setting("DDZ_RELIEF_BELOW_CHIPS", "who has fewer chips is broke", 1000)
-    relief_per_day: int = setting("DDZ_RELIEF_PER_DAY", "claims a day; 0 = no relief", 3)
+    connections: int = setting("DDZ_LEDGER_CONNECTIONS", "transactions that run at once", 2, least=1)
+    reads: int = setting("DDZ_LEDGER_READ_CONNECTIONS", "connections for reads", 3, least=1)
+    batch: int = setting("DDZ_LEDGER_BATCH", "requests in a transaction at most", 32, least=1)
+    queue: int = setting("DDZ_LEDGER_QUEUE", "requests that may wait before OVERLOADED", 4096, least=1)
+    relief_chips: int = setting("DDZ_RELIEF_CHIPS", "what a broke player may claim", 1000, least=0)
+    relief_below: int = setting("DDZ_RELIEF_BELOW_CHIPS", "who has fewer chips is broke", 1000, least=0)
+    relief_per_day: int = setting("DDZ_RELIEF_PER_DAY", "claims a day; 0 = no relief", 3, least=0)
     relief_day_h: float = setting("DDZ_RELIEF_DAY_BEGINS_UTC_H", "when a day begins; -8 = midnight in Beijing", -8.0)
 
     def settings(self) -> Settings:
@@ -59,15 +59,13 @@ async def build(config: Config) -> AsyncIterator[LedgerService]:
 
 
 def main() -> None:
-    """Serves or migrates, as the argument says."""
-    try:
+    """Serves or migrates, as the argument says; exits 1 with one sentence when it cannot."""
+    with server.one_sentence("ledger", migrations.MigrationError):
         if sys.argv[1:] == ["migrate"]:
             ran = asyncio.run(migrations.apply(load(Migrate, os.environ).owner_dsn, MIGRATIONS, "ledger"))
             print(f"ledger: {', '.join(ran) or 'nothing to do'}", file=sys.stderr)  # noqa: T201
             return
         config, server_config = load(Config, os.environ), load(server.ServerConfig, os.environ)
-    except (ConfigError, OSError, migrations.MigrationError) as error:
-        raise SystemExit(str(error)) from error
     server.run("ledger", server_config, lambda: build(config))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servicekit import migrations, server
-from servicekit.config import ConfigError, load, setting
+from servicekit.config import load, setting
 from services.lobby import service, store, tokens
 
 
@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m services.lobby")
     parser.add_argument("verb", nargs="?", choices=["serve", "migrate", "jwks"], default="serve")
     verb = parser.parse_args().verb
-    try:
+    with server.one_sentence("lobby", migrations.MigrationError):
         if verb == "migrate":
             done = asyncio.run(migrations.apply(load(Owner, os.environ).dsn, store.MIGRATIONS, store.SCHEMA))
             sys.stdout.write(f"lobby: {', '.join(done) or 'nothing to do'}\n")
@@ -44,9 +44,6 @@ def main() -> None:
         else:
             config = load(service.Config, os.environ)
             server.run("lobby", load(server.ServerConfig, os.environ), lambda: service.build(config))
-    except (ConfigError, migrations.MigrationError, OSError) as error:
-        sys.stderr.write(f"lobby: {error}\n")
-        raise SystemExit(1) from None
 
 
 if __name__ == "__main__":

@@ -43,11 +43,15 @@ class Config:
     table_target: str = setting("DDZ_TABLE_TARGET", "gRPC target of the table service")
     rooms_file: str = setting("DDZ_ROOMS_FILE", "the rooms (YAML)")
     jwt_keys_file: str = setting("DDZ_JWT_KEYS_FILE", "private JWK set to sign with, newest first")
-    access_token_s: int = setting("DDZ_ACCESS_TOKEN_S", "seconds that an access token is good for", 900)
-    refresh_token_s: int = setting("DDZ_REFRESH_TOKEN_S", "seconds that a refresh token is good for", 30 * 86_400)
-    signup_chips: int = setting("DDZ_SIGNUP_CHIPS", "chips that a new account gets; 0 = none", 10_000)
+    access_token_s: int = setting("DDZ_ACCESS_TOKEN_S", "seconds that an access token is good for", 900, least=1)
+    refresh_token_s: int = setting(
+        "DDZ_REFRESH_TOKEN_S", "seconds that a refresh token is good for", 30 * 86_400, least=1
+    )
+    signup_chips: int = setting("DDZ_SIGNUP_CHIPS", "chips that a new account gets; 0 = none", 10_000, least=0)
     allow_bots: bool = setting("DDZ_ALLOW_BOTS", "whether a device key that begins with bot: makes a bot", False)
-    accounts_per_hour: int = setting("DDZ_ACCOUNTS_PER_HOUR", "new accounts from one address; 0 = any number", 20)
+    accounts_per_hour: int = setting(
+        "DDZ_ACCOUNTS_PER_HOUR", "new accounts from one address; 0 = any number", 20, least=0
+    )
 
 
 class Lobby:

@@ -38,12 +38,20 @@ class Config:
     table_target: str = setting("DDZ_TABLE_TARGET", "gRPC target of the table service")
     rooms_file: str = setting("DDZ_ROOMS_FILE", "the rooms (YAML)")
     deal_seed: str = setting("DDZ_DEAL_SEED", "for demo and tests: the same tickets then make the same match ids", "")
-    bot_fill_s: float = setting("DDZ_BOT_FILL_S", "wait after which bots fill a table; 0 = they wait as people", 0.0)
-    grace_s: float = setting("DDZ_TICKET_GRACE_S", "how long a ticket outlives its last watcher", 10.0)
-    lease_s: float = setting("DDZ_TICKET_LEASE_S", "how long a ticket lives without any sign of its owner", 30.0)
-    longest_s: float = setting("DDZ_TICKET_LONGEST_S", "how long a ticket may wait at all", 600.0)
-    claim_s: float = setting("DDZ_CLAIM_LEASE_S", "after so long the claim of a dead instance is taken over", 10.0)
-    open_patience_s: float = setting("DDZ_OPEN_PATIENCE_S", "how long a table's opening may be in doubt", 60.0)
+    bot_fill_s: float = setting(
+        "DDZ_BOT_FILL_S", "wait after which bots fill a table; 0 = they wait as people", 0.0, least=0
+    )
+    grace_s: float = setting("DDZ_TICKET_GRACE_S", "how long a ticket outlives its last watcher", 10.0, least=0)
+    lease_s: float = setting(
+        "DDZ_TICKET_LEASE_S", "how long a ticket lives without any sign of its owner", 30.0, least=0.1
+    )
+    longest_s: float = setting("DDZ_TICKET_LONGEST_S", "how long a ticket may wait at all", 600.0, least=0.1)
+    claim_s: float = setting(
+        "DDZ_CLAIM_LEASE_S", "after so long the claim of a dead instance is taken over", 10.0, least=0.1
+    )
+    open_patience_s: float = setting(
+        "DDZ_OPEN_PATIENCE_S", "how long a table's opening may be in doubt", 60.0, least=0.1
+    )
 
 
 class Matchmaking:

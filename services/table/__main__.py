@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Final
 
 from servicekit import clients, server
-from servicekit.config import ConfigError, load, setting
+from servicekit.config import load, setting
 from services.table.node import Settings
 from services.table.service import TableService, running
+
+_HEX: Final = (lambda text: bool(re.fullmatch("(?:[0-9a-fA-F]{2})*", text)), "hex digits, two a byte")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +25,18 @@ class Config:
     nats_url: str = setting("DDZ_NATS_URL", "NATS")
     ledger_target: str = setting("DDZ_LEDGER_TARGET", "gRPC target of the ledger service")
     node_id: str = setting("DDZ_NODE_ID", "the name of this node in connections and logs", "table")
-    deal_seed: str = setting("DDZ_DEAL_SEED", "hex; deals follow from it (demonstrations, tests); empty = random", "")
-    shards: int = setting("DDZ_TABLE_SHARDS", "shards of tables in Redis; the same on every node, for ever", 64)
-    heartbeat_s: float = setting("DDZ_TABLE_HEARTBEAT_S", "seconds of silence before a stream gets a heartbeat", 15.0)
-    mailbox_limit: int = setting("DDZ_TABLE_MAILBOX", "requests that may wait at one table before OVERLOADED", 64)
-    stream_limit: int = setting("DDZ_TABLE_STREAM", "frames that a slow consumer may be behind", 256)
-    commands_per_s: float = setting("DDZ_TABLE_COMMANDS_PER_S", "commands a second of one stream, on the average", 20.0)
-    commands_burst: int = setting("DDZ_TABLE_COMMANDS_BURST", "commands of one stream at once before RATE_LIMITED", 60)
-    idle_s: float = setting("DDZ_TABLE_IDLE_S", "seconds for which an empty table or an absent person is kept", 60.0)
-    keep_s: float = setting("DDZ_TABLE_KEEP_S", "seconds for which a closed table can still be looked at", 300.0)
-    review_s: float = setting("DDZ_TABLE_REVIEW_S", "seconds after which any open table is looked at again", 60.0)
-    cut_events: int = setting("DDZ_TABLE_CUT_EVENTS", "events after which a table's log is cut, between hands", 1_000)
-    drain_s: float = setting("DDZ_DRAIN_S", "seconds that calls in flight get after SIGTERM", 10.0)
+    deal_seed: str = setting("DDZ_DEAL_SEED", "hex; deals follow from it; empty = random", "", form=_HEX)
+    shards: int = setting("DDZ_TABLE_SHARDS", "shards in Redis; the same on every node, for ever", 64, least=1)
+    heartbeat_s: float = setting("DDZ_TABLE_HEARTBEAT_S", "seconds of silence before a heartbeat", 15.0, least=0.1)
+    mailbox_limit: int = setting("DDZ_TABLE_MAILBOX", "requests that may wait at a table", 64, least=1)
+    stream_limit: int = setting("DDZ_TABLE_STREAM", "frames that a slow consumer may be behind", 256, least=1)
+    commands_per_s: float = setting("DDZ_TABLE_COMMANDS_PER_S", "commands a second of a stream", 20.0, least=0.1)
+    commands_burst: int = setting("DDZ_TABLE_COMMANDS_BURST", "commands of a stream at once", 60, least=1)
+    idle_s: float = setting("DDZ_TABLE_IDLE_S", "seconds that an empty table or who is absent is kept", 60.0, least=0)
+    keep_s: float = setting("DDZ_TABLE_KEEP_S", "seconds that a closed table can be looked at", 300.0, least=0)
+    review_s: float = setting("DDZ_TABLE_REVIEW_S", "seconds after which a table is looked at again", 60.0, least=0.1)
+    cut_events: int = setting("DDZ_TABLE_CUT_EVENTS", "events after which a log is cut", 1_000, least=1)
+    drain_s: float = setting("DDZ_DRAIN_S", "seconds that calls in flight get after SIGTERM", 10.0, least=0)
 
 
 @contextlib.asynccontextmanager
@@ -60,12 +64,9 @@ async def build(config: Config) -> AsyncIterator[TableService]:
 
 
 def main() -> None:
-    """Serves until told to stop."""
-    try:
+    """Serves until told to stop; exits 1 with one sentence when it cannot."""
+    with server.one_sentence("table"):
         config, server_config = load(Config, os.environ), load(server.ServerConfig, os.environ)
-        bytes.fromhex(config.deal_seed)
-    except (ConfigError, ValueError) as error:
-        raise SystemExit(str(error)) from error
     server.run("table", server_config, lambda: build(config))
 
 
