@@ -18,6 +18,7 @@ from doudizhu import (
     Outcome,
     Phase,
     Refusal,
+    RuleBook,
     Settlement,
     Side,
     Stakes,
@@ -32,6 +33,7 @@ from doudizhu import (
 from doudizhu.cards import parse_ranks
 from doudizhu.hand import Action, Bid, Call, CloseShowWindow, DealCards, Flee, Pass, Play, Rob, Show
 
+RECORD_VERSION: Final = 1
 _SIDES: Final = {Side.LANDLORD: hand_pb2.SIDE_LANDLORD, Side.FARMERS: hand_pb2.SIDE_FARMERS}
 
 
@@ -60,12 +62,19 @@ def verify(record: hand_pb2.HandRecord, settlement: ledger_pb2.Settlement | None
 def replay(record: hand_pb2.HandRecord) -> Hand:
     """The hand at its end; raises Untrue at the first deal that is not proved or action that the rules refuse."""
     try:
-        hand = start(book_of(record.terms), max(record.terms.initial_multiplier, 1), max(record.redeals, 0))
-    except (Refusal, ValueError, TypeError) as wrong:
+        book = book_of(record.terms)
+    except Refusal as wrong:
         raise Untrue(f"The terms have no rule book that is known here: {wrong}.") from None
+    _check_head(record, book)
+    hand = start(book, record.terms.initial_multiplier, record.redeals)
     first_deal_at_ms = deals = 0
+    latest_ms = record.started_at_ms
     for number, recorded in enumerate(record.actions, 1):
         try:
+            if recorded.at_ms < latest_ms:
+                raise Untrue(f"it was {latest_ms - recorded.at_ms} ms earlier than what was before it")
+            if recorded.WhichOneof("action") != "show":  # no clock starts with a show, so none holds the next act back
+                latest_ms = recorded.at_ms
             if recorded.WhichOneof("action") == "deal":
                 _check_proof(record.hand_id, recorded.deal, deals)
                 first_deal_at_ms = first_deal_at_ms or recorded.at_ms
@@ -78,7 +87,27 @@ def replay(record: hand_pb2.HandRecord) -> Hand:
             raise Untrue(f"Action {number}: {wrong}") from None
     if hand.phase is not Phase.OVER:
         raise Untrue(f"After the last of {len(record.actions)} actions the hand is not over but in {hand.phase}.")
+    if not hand.voided and record.ended_at_ms != record.actions[-1].at_ms:
+        raise Untrue(f"The hand ended at {record.actions[-1].at_ms} ms, not at {record.ended_at_ms}.")
     return hand
+
+
+def _check_head(record: hand_pb2.HandRecord, book: RuleBook) -> None:
+    """What the record says before its actions, by itself and by the book."""
+    terms = record.terms
+    redeals = book.max_redeals if book.all_pass == "void_redeal" else 0
+    if record.record_version != RECORD_VERSION:
+        raise Untrue(f"The record's version is {record.record_version}; {RECORD_VERSION} is known here.")
+    if len({player.player_id for player in record.players}) != 3 or len(record.players) != 3:
+        raise Untrue("The record does not name three players.")
+    if terms.initial_multiplier < 1:
+        raise Untrue(f"The initial multiplier is {terms.initial_multiplier}, but is at least 1.")
+    if record.base_chips < 1:
+        raise Untrue(f"The base is {record.base_chips}, but is at least 1.")
+    if terms.rake_chips < 0:
+        raise Untrue(f"The rake is {terms.rake_chips}, but is at least 0.")
+    if not 0 <= record.redeals <= redeals:
+        raise Untrue(f"Redeals carried in are {record.redeals}, but in {book.id} from 0 to {redeals}.")
 
 
 def _check_proof(hand_id: str, proof: hand_pb2.DealProof, deals: int) -> None:
@@ -133,8 +162,7 @@ def _outcome_differences(recorded: hand_pb2.Outcome, computed: Outcome, factors:
     yield from _difference("The level", recorded.level, computed.level)
     yield from _difference("The multiplier", recorded.multiplier, computed.multiplier)
     yield from _difference("The flee multiplier", recorded.flee_multiplier, computed.flee_multiplier)
-    if computed.fled is not None:
-        yield from _difference("The time until the flee", recorded.elapsed_s, computed.elapsed_s)
+    yield from _difference("The time until the flee", recorded.elapsed_s, computed.elapsed_s)
     by_factor = {hand_pb2.Factor.Name(entry.factor): entry.product for entry in recorded.factors}
     yield from _difference(
         "The multiplier by factor", by_factor, {f"FACTOR_{factor.name}": product for factor, product in factors}

@@ -44,6 +44,8 @@ def recorded(book: RuleBook, number: int, flees: bool = False) -> GetHandRespons
     rng = random.Random(number)
     record = hand_pb2.HandRecord(
         hand_id=HAND_ID,
+        record_version=1,
+        started_at_ms=999_000,
         terms=common_pb2.Terms(room_id="room", book=book.id, initial_multiplier=2, rake_chips=3),
         base_chips=10,
         redeals=1 if book.id == "classic" else 0,
@@ -59,6 +61,7 @@ def recorded(book: RuleBook, number: int, flees: bool = False) -> GetHandRespons
     if hand.voided:
         return recorded(book, number + 1000, flees)
     end = outcome(hand)
+    record.ended_at_ms = now_ms
     record.outcome.CopyFrom(
         hand_pb2.Outcome(
             winner=_SIDES[end.winner],
@@ -179,6 +182,21 @@ TAMPERINGS: dict[str, tuple[Callable[[GetHandResponse], object], str]] = {
     "a balance below 0": (_change("settlement.seats.0.carried_chips", -1), "A balance or rating"),
     "one seat short": (lambda hand: hand.settlement.seats.pop(), "The settlement's players"),
     "initial multiplier": (_change("record.terms.initial_multiplier", 3), "The multiplier"),
+    "no initial multiplier": (_change("record.terms.initial_multiplier", 0), "The initial multiplier is 0"),
+    "initial multiplier below 0": (_change("record.terms.initial_multiplier", -2), "The initial multiplier is -2"),
+    "version": (_change("record.record_version", 2), "The record's version is 2"),
+    "no version": (_change("record.record_version", 0), "The record's version is 0"),
+    "redeals": (_change("record.redeals", 1), "Redeals carried in are 1, but in rob from 0 to 0"),
+    "redeals below 0": (_change("record.redeals", -1), "Redeals carried in are -1"),
+    "base 0": (_change("record.base_chips", 0), "The base is 0"),
+    "rake below 0": (_change("record.terms.rake_chips", -1), "The rake is -1"),
+    "one player twice": (_change("record.players.0.player_id", "p1"), "does not name three players"),
+    "a player less": (lambda hand: hand.record.players.pop(), "does not name three players"),
+    "end": (_change("record.ended_at_ms", 7), "not at 7"),
+    "start": (_change("record.started_at_ms", 2**50), "Action 1: it was"),
+    "time going backwards": (lambda hand: setattr(hand.record.actions[-1], "at_ms", 5), "earlier than what was before"),
+    "time until no flee": (_change("record.outcome.elapsed_s", 5), "The time until the flee"),
+    "deep book": (_change("record.terms.book_fields_json", "[" * 100_000), "The terms have no rule book"),
     "no such book": (_change("record.terms.book", "mahjong"), "The terms have no rule book"),
     "broken book": (_change("record.terms.book_fields_json", "[1]"), "The terms have no rule book"),
     "server seed": (lambda hand: setattr(first(hand, "deal").deal, "server_seed", bytes(32)), "not the one that was"),
@@ -206,6 +224,18 @@ def test_a_client_seed_that_was_changed_deals_other_cards() -> None:
     assert verify(hand.record)[0].startswith("Action ")
 
 
+def test_redeals_are_as_many_as_the_book_carries() -> None:
+    hand = recorded(BOOKS["classic"], 3)
+    hand.record.redeals = 7
+    assert verify(hand.record) == ["Redeals carried in are 7, but in classic from 0 to 6."]
+
+
+def test_a_rake_in_a_book_without_is_found() -> None:
+    hand = recorded(BOOKS["happy"], 8)
+    hand.settlement.seats[1].rake_chips = 3
+    assert verify(hand.record, hand.settlement) == ["Seat 1's rake is recorded as 3, but computes to 0."]
+
+
 def test_a_flee_at_another_time_is_found() -> None:
     hand = next(
         hand
@@ -223,7 +253,7 @@ def test_a_void_hand_has_no_outcome() -> None:
     deal = deal_cards(BOOKS["happy"], proof.deal_id, proof.server_seed, proof.client_seeds)
     del hand.record.actions[1:]
     for turn in range(3):
-        hand.record.actions.add(seat=(deal.first_seat + turn) % 3).bid.level = 0
+        hand.record.actions.add(seat=(deal.first_seat + turn) % 3, at_ms=2_000_000).bid.level = 0
     assert "void" in verify(hand.record)[0]
 
 
