@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Read when grpc is imported: the tests start processes while channels are open, and none of those uses them.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
 from deploy.local import folders, ports, servers
 from deploy.local import stack as whole
