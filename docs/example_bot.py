@@ -1,13 +1,13 @@
 """A bot of your own: it plays 欢乐斗地主 against two bots of the library.
 
-.venv/bin/python docs/example_bot.py 127.0.0.1:8080
+`make up`, then .venv/bin/python docs/example_bot.py, with another address if it is not this machine's.
 """
 
 import asyncio
 import sys
 import uuid
 
-from ddzclient import Gateway, Player, Session, play_room
+from ddzclient import LOCAL_GATEWAY, ClientError, Gateway, Player, Refusal, Session, play_room
 from doudizhu import Hand, legal_actions
 from doudizhu.hand import Action, Bid, Pass, Play, Show
 
@@ -25,10 +25,10 @@ def choose(view: Hand, seat: int) -> Action | None:
 
 
 async def main(address: str) -> None:
-    async with Gateway(address) as gateway, asyncio.TaskGroup() as tables:
-        for player in (Player(choose), Player(), Player()):
-            me = await Session.guest(gateway, device_key=f"example-{uuid.uuid4()}")
-            tables.create_task(play_and_tell(me, player))
+    async with Gateway(address) as gateway:
+        people = [await Session.guest(gateway, device_key=f"example-{uuid.uuid4()}") for _ in range(3)]
+        players = Player(choose), Player(), Player()
+        await asyncio.gather(*map(play_and_tell, people, players))
 
 
 async def play_and_tell(me: Session, player: Player) -> None:
@@ -37,4 +37,8 @@ async def play_and_tell(me: Session, player: Player) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    gateway_address = sys.argv[1] if len(sys.argv) > 1 else LOCAL_GATEWAY
+    try:
+        asyncio.run(main(gateway_address))
+    except (ClientError, Refusal) as error:
+        sys.exit(f"No game at {gateway_address}: {error}. Does `make up` run?")

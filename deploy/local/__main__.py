@@ -12,7 +12,7 @@ from typing import Any, Final
 from deploy.local import leash, ports
 from deploy.local.process import StackError
 
-DEFAULT_PORT: Final = 24080  # ddzclient.cli.LOCAL_GATEWAY is its address
+DEFAULT_PORT: Final = 24080  # ddzclient.LOCAL_GATEWAY is its address
 _MOST_TABLE_NODES: Final = 16
 
 

@@ -1,12 +1,12 @@
 """The client of a Dou Dizhu (斗地主) server: log in, find a table, play, over every break of the connection.
 
-async with Gateway("127.0.0.1:8080") as gateway:
+async with Gateway(LOCAL_GATEWAY) as gateway:
     me = await Session.guest(gateway, "my-device-key-01")
     await play_room(me, "happy-beginner", Player(), hands=3)
 """
 
 from ddzclient.books import book_of
-from ddzclient.client import Gateway
+from ddzclient.client import LOCAL_GATEWAY, Gateway
 from ddzclient.errors import ClientError, ServerFault, TableGone, TicketEnded, Unreachable
 from ddzclient.player import Player, find_table, play_room
 from ddzclient.policy import Policy, hand_of, to_wire
@@ -15,6 +15,7 @@ from ddzclient.table import Action, TableView, Update
 from doudizhu.refusal import Refusal
 
 __all__ = [
+    "LOCAL_GATEWAY",
     "Action",
     "ClientError",
     "Gateway",

@@ -20,6 +20,7 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 Metadata = Sequence[tuple[str, str | bytes]]
 
+LOCAL_GATEWAY: Final = "127.0.0.1:24080"  # where `make up` listens unless it is told another port
 TIMEOUT_S: Final = 10.0
 _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),  # a connection of its own for every Gateway

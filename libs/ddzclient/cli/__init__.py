@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 COMMANDS: Final = {
+    "admin": "audit the ledger, void or reverse a hand, give chips (inside, past the gateway)",
     "rules": "answer questions about the rules, JSON lines in and out",
     "verify": "compute a recorded hand again: deal, play, result and settlement",
 }
@@ -21,6 +22,9 @@ COMMANDS: Final = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns its exit status; `argv` without the program name, default the process's own."""
+    if sys.stdout is None:  # closed by who started us
+        print("ddz: there is no standard output to write to.", file=sys.stderr)
+        return 2
     words = sys.argv[1:] if argv is None else list(argv)
     chosen = next((word for word in words if word in COMMANDS), None)
     parser = argparse.ArgumentParser(prog="ddz", description="Play, watch and run a Dou Dizhu (斗地主) server.")
@@ -35,8 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # Whoever read us has gone, as `| head` does: not an error, but nothing more can be written at exit either.
+    except OSError as error:
+        # Nothing more can be written, at exit either. When who read us has gone, as `| head` does, that is no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print(f"ddz {arguments.command}: {error.strerror}.", file=sys.stderr)
         return 1
     return status

@@ -16,9 +16,6 @@ from ddz.table.v1 import table_pb2, table_pb2_grpc
 from ddzclient.errors import ClientError, translate
 from doudizhu.refusal import Refusal
 
-NAME: Final = "admin"
-HELP: Final = "audit the ledger, void or reverse a hand, give chips (inside, past the gateway)"
-
 _AUDIT_TIMEOUT_S: Final = 3600.0
 _TIMEOUT_S: Final = 15.0
 _OPEN_HANDS: Final = 1000

@@ -35,6 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Answers every line of standard input; 1 when one of them was bad."""
+    if sys.stdin is None:  # closed by who started us
+        print("ddz rules: there is no standard input to read lines from.", file=sys.stderr)
+        return 2
     answer = VERBS[arguments.verb]
     status = 0
     for line in sys.stdin.buffer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import secrets
 import sys
 from pathlib import Path
@@ -12,17 +13,26 @@ from google.protobuf import json_format
 
 from ddz.common.v1.hand_pb2 import HandRecord
 from ddz.ledger.v1.ledger_pb2 import GetHandResponse
-from ddzclient.client import Gateway
+from ddzclient.client import LOCAL_GATEWAY, Gateway
 from ddzclient.errors import ClientError
 from ddzclient.session import Session
 from ddzclient.verify import verify
 from doudizhu.refusal import Refusal
 
 
+class Unreadable(Exception):
+    """What was given is no record; the message says why."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     parser.add_argument("hand", nargs="+", help="a hand's id, or the JSON file of a record (- for standard input)")
-    parser.add_argument("--gateway", default="127.0.0.1:8080", metavar="HOST:PORT", help="where hands are asked for")
+    parser.add_argument(
+        "--gateway",
+        default=LOCAL_GATEWAY,
+        metavar="HOST:PORT",
+        help=f"where hands are asked for (default {LOCAL_GATEWAY})",
+    )
     parser.add_argument("--device-key", default="", metavar="KEY", help="of the guest who asks; default: a new guest")
     parser.add_argument("--tls", action="store_true", help="the gateway speaks TLS")
 
@@ -32,9 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
     status = 0
     for name in arguments.hand:
         try:
-            hand = _read(name) if name == "-" or Path(name).is_file() else asyncio.run(_fetch(name, arguments))
-        except (OSError, UnicodeDecodeError, json_format.ParseError, Refusal, ClientError) as unread:
-            print(f"{name}: cannot be read: {unread}", file=sys.stderr)
+            hand = _read(name) if _is_file(name) else asyncio.run(_fetch(name, arguments))
+        except (OSError, Unreadable, Refusal, ClientError) as unread:
+            why = unread.strerror if isinstance(unread, OSError) else unread
+            print(f"{name}: cannot be read: {why}", file=sys.stderr)
             status = 2
             continue
         settlement = hand.settlement if hand.HasField("settlement") else None
@@ -49,13 +60,28 @@ def run(arguments: argparse.Namespace) -> int:
     return status
 
 
+def _is_file(name: str) -> bool:
+    """Whether the argument means a file, there or not; the id of a hand has no slash, and does not end so."""
+    return name == "-" or "/" in name or name.endswith(".json") or Path(name).is_file()
+
+
 def _read(name: str) -> GetHandResponse:
     """A record alone, or with its settlement as the ledger's GetHand answers it."""
-    text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    if name == "-" and sys.stdin is None:
+        raise Unreadable("there is no standard input")
+    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     try:
-        return json_format.Parse(text, GetHandResponse())
-    except json_format.ParseError:
-        return GetHandResponse(record=json_format.Parse(text, HandRecord()))
+        fields = json.loads(data)
+    except (ValueError, RecursionError):
+        raise Unreadable("it is not JSON") from None
+    if not isinstance(fields, dict):
+        raise Unreadable("it is not a JSON object")
+    try:
+        if "record" in fields:
+            return json_format.ParseDict(fields, GetHandResponse())
+        return GetHandResponse(record=json_format.ParseDict(fields, HandRecord()))
+    except (json_format.ParseError, RecursionError) as other:
+        raise Unreadable(f"it is no record of a hand: {other}") from None
 
 
 async def _fetch(hand_id: str, arguments: argparse.Namespace) -> GetHandResponse:
