@@ -60,6 +60,7 @@ class Actor:
         self._node = node
         self._replica = Replica(node.store, table_id)
         self._stale = False  # an append was not answered: it may be in the log
+        self._gap: bool | None = None  # the log was read anew: because Redis had been away, or for the first time
         self._mailbox: deque[_Item] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._unlogged: dict[log.Key, int | Refusal] = {}
@@ -217,11 +218,15 @@ class Actor:
     async def _current(self, opening: life.Decision | None) -> Table:
         """The cached state, or the log read, or a new log. Raises NOT_FOUND, StoreLost."""
         if not self._replica.current:
+            gap = self.table is not None
             try:
-                return await self._reload()
+                await self._reload()
             except Refusal:
                 if opening is None:
                     raise
+            else:
+                self._gap = gap
+                return await self._resumed()
             stamped, table = opening
             wake = wake_at_ms(table)
             change = await self._replica.begin(stamped, table, self._deadline_ms(table, wake, stamped[0].at_ms))
@@ -231,8 +236,24 @@ class Actor:
         elif self._stale:
             await self._read_on()
         self._stale = False
+        return await self._resumed()
+
+    async def _resumed(self) -> Table:
+        """The table; where nobody could act for Redis was away, or no node that served it lives, that is made good."""
         assert self.table is not None
+        if self._gap is not None and self.table.stage is not Stage.CLOSED:
+            dead = await self._dead(self.table)
+            if self._gap or (dead and len(dead) == len(connections(self.table))):
+                # When the log has gone on meanwhile, another node has seen to it.
+                await self._attempt(_Item(lambda _: commands.Resume(dead), log.NOBODY), self.table)
+        self._gap = None
         return self.table
+
+    async def _dead(self, table: Table) -> tuple[tuple[str, str], ...]:
+        """The streams of nodes that have died."""
+        streams = connections(table)
+        alive = {one: await self._node.is_alive(one) for one in {connection for _, connection in streams}}
+        return tuple(one for one in streams if not alive[one[1]])
 
     async def _reload(self) -> Table:
         """Reads the whole log; people who watch begin anew, since it may have gone back."""
@@ -302,13 +323,17 @@ class Actor:
         """Looks after a table whose deadline has passed unseen: its node may have died, and answers with it."""
         self._outside.forget()
         table = await self.refresh()
-        for player_id, connection in connections(table):
-            if not await self._node.is_alive(connection):
+        dead = await self._dead(table)
+        if dead and len(dead) == len(connections(table)):
+            await self._told(commands.Resume(dead))
+        else:
+            for player_id, connection in dead:
                 await self._told(commands.Disconnect(player_id, connection))
         table = await self.refresh()
         wake = wake_at_ms(table)
         self._arm(wake)
-        await self._node.store.set_deadline(self.table_id, self._deadline_ms(table, wake, self._node.now_ms()))
+        deadline_ms = self._deadline_ms(table, wake, self._node.now_ms())
+        await self._node.store.set_deadline(self.table_id, table.seq, deadline_ms)
 
     def _deadline_ms(self, table: Table, wake: int | None, now_ms: int) -> int | None:
         """When some node must look at the table; None when it is closed."""

@@ -97,6 +97,13 @@ class Tick:
     """Time has passed; does nothing when no clock has run out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """The table is taken up after a time in which nobody could act; these streams (person, connection) are dead."""
+
+    dead: tuple[tuple[str, str], ...] = ()
+
+
 # ---- answers to what was pending ----------------------------------------------------------------------------------
 
 
@@ -141,6 +148,6 @@ class LedgerVoided:
 
 
 Command = (
-    Act | Sit | Observe | Leave | Connect | Disconnect | Tick | LedgerOpened | LedgerRefused | Commit | LedgerSettled
-    | LedgerVoided
+    Act | Sit | Observe | Leave | Connect | Disconnect | Tick | Resume | LedgerOpened | LedgerRefused | Commit
+    | LedgerSettled | LedgerVoided
 )  # fmt: skip

@@ -117,6 +117,8 @@ def decide(table: Table, command: commands.Command, now_ms: int, draw: int) -> D
             _act(draft, command)
         case commands.Tick():
             _tick(draft)
+        case commands.Resume():
+            _resume(draft, command)
         case commands.Sit():
             seating.sit(draft, command)
         case commands.Observe():
@@ -200,6 +202,15 @@ def _tick(draft: Draft) -> None:
         draft.emit(events.Closed("empty"))
     elif _due(clock(table).deadline_ms or None, now):
         _clock_ran_out(draft)
+
+
+def _resume(draft: Draft, command: commands.Resume) -> None:
+    """Extra time for whoever is waited for, once, however long nobody could act; dead streams are lost ones."""
+    for player_id, connection in command.dead:
+        seating.disconnect(draft, commands.Disconnect(player_id, connection))
+    table, until_ms = draft.table, draft.now_ms + EXTRA_MS
+    if table.grace_until_ms <= draft.now_ms and 0 < clock(table).deadline_ms < until_ms:
+        draft.emit(events.ClockExtended(until_ms))
 
 
 def _due(deadline_ms: int | None, now_ms: int) -> bool:

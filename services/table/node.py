@@ -36,6 +36,8 @@ _log = logs.get("node")
 
 TABLES: Final = Gauge("ddz_tables", "Tables that this node holds in memory")
 
+UNNAMED: Final = "table"
+
 _RESUME_EVENTS: Final = 512  # more than so many missed events, and a snapshot is shorter
 
 
@@ -43,7 +45,7 @@ _RESUME_EVENTS: Final = 512  # more than so many missed events, and a snapshot i
 class Settings:
     """How a node behaves. Times by their names; limits are numbers of requests and frames."""
 
-    node_id: str = "table"
+    node_id: str = UNNAMED  # a node that comes back under its own name takes the place of the one before
     shards: int = 64
     heartbeat_s: float = 15.0
     mailbox_limit: int = 64
@@ -248,6 +250,9 @@ class Node:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Polls the deadlines and sweeps until left."""
+        if self.settings.node_id != UNNAMED:
+            with contextlib.suppress(StoreLost):  # then the one before counts as dead a little later
+                await self.store.succeed(self.settings.node_id, self._id)
         works = {"poll": self._poll, "sweep": self._sweep, "heartbeats": self._heartbeats}
         tasks = [asyncio.create_task(lasting(where, work)) for where, work in works.items()]
         try:
@@ -277,7 +282,7 @@ class Node:
                 await self.actor(table_id).take_up()
             except Refusal as refusal:
                 if refusal.reason == Reason.NOT_FOUND:
-                    await self.store.set_deadline(table_id, None)
+                    await self.store.set_deadline(table_id, 0, None)
 
     async def _heartbeats(self) -> None:
         """Sends a heartbeat on every stream that has been silent."""

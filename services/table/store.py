@@ -26,6 +26,14 @@ if ARGV[6] ~= '' then redis.call('PEXPIRE', KEYS[1], ARGV[6]) end
 return tonumber(version)
 """
 
+# KEYS log, deadlines; ARGV table, version, deadline or "". Sets the deadline if the log still ends at that version.
+_PUT_OFF: Final = """
+local top = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+if (top[1] and string.match(top[1][1], '^%d+') or '0') ~= ARGV[2] then return 0 end
+if ARGV[3] == '' then redis.call('ZREM', KEYS[2], ARGV[1]) else redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1]) end
+return 1
+"""
+
 # KEYS deadlines; ARGV due until, claimed until, how many. Answers the tables that are due, and puts them off for
 # other nodes until the claim has run out.
 _CLAIM: Final = """
@@ -42,7 +50,8 @@ redis.call('XADD', KEYS[1], 'MINID', ARGV[1] .. '-1', ARGV[1] .. '-1', 'e', ARGV
 return 1
 """
 
-SCRIPTS: Final = (_APPEND, _CLAIM, _CUT)
+SCRIPTS: Final = (_APPEND, _CLAIM, _CUT, _PUT_OFF)
+_PUT_OFF_SHA: Final = hashlib.sha1(_PUT_OFF.encode(), usedforsecurity=False).hexdigest()
 _CUT_SHA: Final = hashlib.sha1(_CUT.encode(), usedforsecurity=False).hexdigest()
 _APPEND_SHA: Final = hashlib.sha1(_APPEND.encode(), usedforsecurity=False).hexdigest()
 _CLAIM_SHA: Final = hashlib.sha1(_CLAIM.encode(), usedforsecurity=False).hexdigest()
@@ -99,13 +108,15 @@ class Store:
         key = f"{{{self._shard(table_id)}}}:t:{table_id}:log"
         return bool(await self._pipe.call("EVALSHA", _CUT_SHA, 1, key, version, checkpoint))
 
-    async def set_deadline(self, table_id: str, deadline_ms: int | None) -> None:
-        """Sets when the table must be looked at; None = never."""
-        key = f"{{{self._shard(table_id)}}}:deadlines"
-        if deadline_ms is None:
-            await self._pipe.call("ZREM", key, table_id)
-        else:
-            await self._pipe.call("ZADD", key, deadline_ms, table_id)
+    async def set_deadline(self, table_id: str, version: int, deadline_ms: int | None) -> bool:
+        """Sets when the table must be looked at, None = never; False when its log does not end at `version` (0: none).
+
+        Whoever has appended meanwhile has set a deadline of its own.
+        """
+        shard = self._shard(table_id)
+        keys = (f"{{{shard}}}:t:{table_id}:log", f"{{{shard}}}:deadlines")
+        deadline = "" if deadline_ms is None else deadline_ms
+        return bool(await self._pipe.call("EVALSHA", _PUT_OFF_SHA, 2, *keys, table_id, version, deadline))
 
     async def next_deadline(self, table_id: str) -> int | None:
         """When the table must be looked at; None = never."""
@@ -133,6 +144,12 @@ class Store:
     async def say_alive(self, node_id: str, lease_s: int) -> None:
         """Says that a node is at work; its streams count as lost when it has not said so for `lease_s`."""
         await self._pipe.call("SET", f"table:node:{node_id}", 1, "EX", lease_s)
+
+    async def succeed(self, name: str, node_id: str) -> None:
+        """Says that this node runs under a name from now on: who did so before is dead."""
+        before = await self._pipe.call("SET", f"table:name:{name}", node_id, "GET")
+        if before is not None and bytes(before) != node_id.encode():
+            await self._pipe.call("DEL", f"table:node:{str(before, 'utf-8')}")
 
     async def is_alive(self, node_id: str) -> bool:
         """Whether a node has said so lately."""

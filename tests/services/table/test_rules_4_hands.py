@@ -231,6 +231,25 @@ def test_where_the_trustee_plays_for_all_three_dealing_again_has_an_end() -> Non
         assert sim.table.hand.deals <= hands.MAX_DEALS
 
 
+@pytest.mark.parametrize("late_ms", [-4_000, 1_000])
+def test_who_is_waited_for_gets_10_seconds_when_nobody_could_act(late_ms: int) -> None:
+    sim = happy_table(1, 2, 3)
+    deadline = clock(sim.table).deadline_ms
+    sim.now_ms = deadline + late_ms
+    dead = (("p1", "c0"), ("p2", "c1"), ("p3", "c2"))
+    told = sim.do(commands.Resume(dead))
+    assert isinstance(told[-1], events.ClockExtended)
+    assert clock(sim.table).deadline_ms == sim.now_ms + 10_000
+    assert not any(seat.connection for seat in sim.table.seats)
+    assert sim.do(commands.Resume(dead)) == []
+    assert sim.do(commands.Tick()) == []
+
+
+def test_who_has_more_time_left_gets_none() -> None:
+    sim = happy_table(1, 2, 3, clocks=Clocks(seed_ms=0, auction_ms=60_000))
+    assert sim.do(commands.Resume()) == []
+
+
 def _opening_match() -> life.Decision:
     persons = (person(1), person(2), person(3))
     return life.open_table("t1", terms("rob"), persons, idle_ms=60_000, now_ms=1_000_000, draw=0)
