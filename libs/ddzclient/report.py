@@ -38,15 +38,15 @@ def faults(hands: Sequence[GetHandResponse], wanted: int, before: AuditResponse,
     settled = after.hands_settled - before.hands_settled
     found = list(after.faults)
     if len(hands) != wanted:
-        found.append(f"{wanted} hands were to be played, {len(hands)} are in the ledger.")
+        found.append(f"Hands to be played: {wanted}; in the ledger: {len(hands)}.")
     if settled != len(hands):
-        found.append(f"{len(hands)} hands were played, but the ledger has settled {settled}.")
+        found.append(f"Hands played: {len(hands)}; settled by the ledger: {settled}.")
     if after.hands_open > before.hands_open:
-        found.append(f"{after.hands_open - before.hands_open} hands are still open.")
+        found.append(f"Hands still open: {after.hands_open - before.hands_open}.")
     if after.chips_sum or after.rating_sum:
         found.append(f"The accounts sum to {after.chips_sum} chips and {after.rating_sum} rating, not to 0.")
     if after.negative_balances:
-        found.append(f"{after.negative_balances} accounts are below 0.")
+        found.append(f"Accounts below 0: {after.negative_balances}.")
     found += [
         f"The settlement of {hand.settlement.hand_id} does not sum to 0."
         for hand in hands
@@ -73,12 +73,16 @@ def show(
         console.print(_table(hands))
         console.print(f"deals {digest}")
     console.print(
-        f"audit: {len(hands)} hands played = {after.hands_settled - before.hands_settled} hands settled, "
+        f"audit: {_hands(len(hands))} played = {_hands(after.hands_settled - before.hands_settled)} settled, "
         f"sum over all accounts {after.chips_sum}, {after.negative_balances or 'no'} negative balance",
         soft_wrap=True,
     )
     for fault in found:
         console.print("wrong:", fault, style="bold red", soft_wrap=True, markup=False)
+
+
+def _hands(number: int) -> str:
+    return "1 hand" if number == 1 else f"{number} hands"
 
 
 def _table(hands: Iterable[GetHandResponse]) -> Table:

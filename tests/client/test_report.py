@@ -35,13 +35,13 @@ def test_right_books_have_no_fault() -> None:
 @pytest.mark.parametrize(
     ("hands", "after", "words"),
     [
-        ([], BEFORE, "1 hands were to be played, 0 are in the ledger"),
-        ([hand(20, -10, -10)], BEFORE, "1 hands were played, but the ledger has settled 0"),
+        ([], BEFORE, "Hands to be played: 1; in the ledger: 0"),
+        ([hand(20, -10, -10)], BEFORE, "Hands played: 1; settled by the ledger: 0"),
         ([hand(20, -10, -9)], AFTER, "t-1 does not sum to 0"),
-        ([hand(20, -10, -10)], AuditResponse(hands_settled=8, hands_open=1), "1 hands are still open"),
+        ([hand(20, -10, -10)], AuditResponse(hands_settled=8, hands_open=1), "Hands still open: 1"),
         ([hand(20, -10, -10)], AuditResponse(hands_settled=8, chips_sum=1), "sum to 1 chips"),
         ([hand(20, -10, -10)], AuditResponse(hands_settled=8, rating_sum=-2), "-2 rating"),
-        ([hand(20, -10, -10)], AuditResponse(hands_settled=8, negative_balances=3), "3 accounts are below 0"),
+        ([hand(20, -10, -10)], AuditResponse(hands_settled=8, negative_balances=3), "Accounts below 0: 3"),
         ([hand(20, -10, -10)], AuditResponse(hands_settled=8, faults=["the ledger says so"]), "the ledger says so"),
     ],
 )
@@ -59,5 +59,5 @@ def test_a_row_tells_the_multiplier_by_factor_and_fits_into_80_columns() -> None
     assert "bomb 4" in printed
     assert all(len(line) <= 80 for line in printed.splitlines() if "seat" in line)
     assert "deals 0123456789abcdef" in printed
-    assert "1 hands played = 1 hands settled, sum over all accounts 0, no negative balance" in printed
+    assert "audit: 1 hand played = 1 hand settled, sum over all accounts 0, no negative balance" in printed
     assert "wrong: a fault [/]" in printed
