@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
-import nats
 import nats.errors
 from nats.aio.client import Client as NatsClient
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -63,15 +63,25 @@ async def redis(url: str) -> AsyncIterator[Redis]:
 
 
 @contextlib.asynccontextmanager
-async def nats_bus(url: str, *, name: str) -> AsyncIterator[NatsClient]:
-    """A client that reconnects for ever; loss of the bus degrades news only."""
+async def nats_bus(url: str, *, name: str, wait: bool = True) -> AsyncIterator[NatsClient]:
+    """A client that reconnects for ever; loss of the bus degrades news only.
+
+    Without `wait` it is there at once and connects in the background: for those who can do without until then.
+    """
 
     async def lost(error: Exception) -> None:
         log.warning("nats", extra={"why": str(error)})
 
-    client = await nats.connect(url, name=name, max_reconnect_attempts=-1, reconnect_time_wait=0.2, error_cb=lost)
+    client = NatsClient()
+    options: dict[str, Any] = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.2}
+    connecting = asyncio.create_task(client.connect(url, name=name, error_cb=lost, **options))
     try:
+        await asyncio.sleep(0)  # with its first step it can be used
+        if wait or connecting.done():
+            await connecting
         yield client
     finally:
+        connecting.cancel()
+        await asyncio.gather(connecting, return_exceptions=True)
         with contextlib.suppress(OSError, nats.errors.Error):  # a bus that is away cannot be told
             await client.close()

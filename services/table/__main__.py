@@ -57,7 +57,7 @@ async def build(config: Config) -> AsyncIterator[TableService]:
         drain_s=config.drain_s,
     )
     async with (
-        clients.nats_bus(config.nats_url, name=config.node_id) as bus,
+        clients.nats_bus(config.nats_url, name=config.node_id, wait=False) as bus,
         running(settings, config.redis_url, bus, config.ledger_target, bytes.fromhex(config.deal_seed)) as service,
     ):
         yield service

@@ -6,8 +6,9 @@ ddz.lobby.table    a ddz.lobby.v1.TableSummary, at every change and as long as i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 import nats.errors
 from nats.aio.client import Client
@@ -20,6 +21,8 @@ from services.table.table import SEATS, Phase, Table
 from services.table.wire_values import person_to
 
 log = logs.get("news")
+
+_PAUSE_S: Final = 0.5
 
 Background = Callable[[Coroutine[Any, Any, None]], None]
 Heard = Callable[[int], None]
@@ -70,6 +73,9 @@ class News:
         return len(self._subscriptions)
 
     async def _subscribe(self, table_id: str) -> None:
+        # What is subscribed before can be lost; the client has no event for it.
+        while not self._bus.is_connected and table_id in self._heard:  # noqa: ASYNC110
+            await asyncio.sleep(_PAUSE_S)
         if table_id in self._subscriptions or table_id not in self._heard:
             return
         try:
