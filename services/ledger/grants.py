@@ -7,7 +7,7 @@ from datetime import date
 
 from doudizhu.refusal import Refusal
 from doudizhu.rulebook import GREATEST_INT64
-from services.ledger.ledger import Player, Reason
+from services.ledger.ledger import Player, Reason, in_hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +62,16 @@ def grant(request: Grant, known: Given | None, player: Player) -> Given:
     return _give(request.key, player, request.kind, request.chips)
 
 
-def claim_relief(request: ClaimRelief, known: Given | None, player: Player, claimed: int) -> Given:
-    """`claimed`: how many times on that day already. Raises Refusal KEY_CONFLICT, PLAYER_IN_HAND or LIMIT_REACHED."""
+def claim_relief(request: ClaimRelief, known: Given | None, player: Player, claimed: int, hand_id: str | None) -> Given:
+    """`claimed`: how many times on that day already; `hand_id`: his open hand.
+
+    Raises Refusal KEY_CONFLICT, PLAYER_IN_HAND or LIMIT_REACHED.
+    """
     terms = request.terms
     if known is not None:
         return _replay(known, request.player_id, "relief", known.chips)
-    if player.hand_id is not None:
-        raise Refusal(
-            Reason.PLAYER_IN_HAND,
-            f"{player.player_id} is in the open hand {player.hand_id}.",
-            player_id=player.player_id,
-            hand_id=player.hand_id,
-        )
+    if hand_id is not None:
+        raise in_hand(player, hand_id)
     if player.chips >= terms.below_chips:
         raise Refusal(
             Reason.LIMIT_REACHED,
@@ -95,7 +93,7 @@ def _give(key: str, player: Player, kind: str, chips: int, day: date | None = No
     after = player.chips + chips
     if after > GREATEST_INT64:
         raise Refusal(Reason.INVALID, "The balance would not fit 64 bits.", field="chips")
-    return Given(key, player.player_id, kind, chips, after, player.rating, day, number, player.chips_account)
+    return Given(key, player.player_id, kind, chips, after, player.rating, day, number, player.account)
 
 
 def _replay(known: Given, player_id: str, kind: str, chips: int) -> Given:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from doudizhu.hand import Side
 from doudizhu.refusal import Refusal
 from doudizhu.rulebook import GREATEST_INT64, RuleBook
 from doudizhu.settle import Outcome, Stakes, Three, settle
@@ -21,8 +22,6 @@ RAKE: Final = 1
 FLEE: Final = 2
 ISSUANCE: Final = 3
 SHORTAGE: Final = 4
-RATING_ISSUANCE: Final = 5
-RATING_SHORTAGE: Final = 6
 
 
 class Reason(StrEnum):
@@ -43,14 +42,12 @@ class Reason(StrEnum):
 
 
 class Player(NamedTuple):
-    """A player's two accounts. `hand_id`: the open hand that seats him."""
+    """A player's two accounts, which share a number."""
 
     player_id: str
-    chips_account: int
+    account: int
     chips: int
-    rating_account: int
     rating: int
-    hand_id: str | None
 
 
 class End(NamedTuple):
@@ -79,14 +76,11 @@ class Hand(NamedTuple):
 
 
 class Leg(NamedTuple):
-    """A transfer to be: `amount` goes to `account`. `before`: the balance it had; None on a system account."""
+    """A transfer on a system account: `amount` goes to it."""
 
     account: int
     unit: str
-    kind: str
     amount: int
-    rake: int
-    before: int | None
 
 
 # ---- requests and what is decided of them ---------------------------------------------------------------------------
@@ -136,7 +130,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """`hand.end` is set; `legs` sum to 0 in each unit."""
+    """`hand.end` is set; with its changes the `legs` sum to 0 in each unit."""
 
     hand: Hand
     request: SettleHand
@@ -155,10 +149,11 @@ class Voided:
     replayed: bool = False
 
 
-def open_hand(request: OpenHand, hand: Hand | None, players: dict[str, Player]) -> Opened:
+def open_hand(request: OpenHand, hand: Hand | None, players: dict[str, Player], seated: dict[int, str]) -> Opened:
     """Raises Refusal KEY_CONFLICT, HAND_OVER, PLAYER_IN_HAND or BELOW_MINIMUM; the last two name who is at fault first.
 
-    A hand that has ended is not opened again, not even by the same request: nobody may play under its id.
+    `seated`: the open hand of who sits in one, by account. A hand that has ended is not opened again, not even by the
+    same request: nobody may play under its id.
     """
     if hand is not None:
         if (hand.player_ids, hand.minimum, hand.table_id) != (request.player_ids, request.minimum, request.table_id):
@@ -168,14 +163,8 @@ def open_hand(request: OpenHand, hand: Hand | None, players: dict[str, Player]) 
         return Opened(hand, ZERO, replayed=True)
     one, two, three = seats = [players[player_id] for player_id in request.player_ids]
     for player in seats:
-        if player.hand_id is not None:
-            raise Refusal(
-                Reason.PLAYER_IN_HAND,
-                f"{player.player_id} is in the open hand {player.hand_id}.",
-                field="player_ids",
-                player_id=player.player_id,
-                hand_id=player.hand_id,
-            )
+        if player.account in seated:
+            raise in_hand(player, seated[player.account])
     for player in seats:
         if player.chips < request.minimum:
             raise Refusal(
@@ -188,7 +177,7 @@ def open_hand(request: OpenHand, hand: Hand | None, players: dict[str, Player]) 
             )
     carried = (one.chips, two.chips, three.chips)
     opened = Hand(request.hand_id, request.table_id, request.player_ids, carried, request.minimum, None)
-    return Opened(opened, (one.chips_account, two.chips_account, three.chips_account))
+    return Opened(opened, (one.account, two.account, three.account))
 
 
 class Change(NamedTuple):
@@ -220,7 +209,7 @@ def settle_hand(request: SettleHand, hand: Hand | None, players: dict[str, Playe
         raise Refusal(
             Reason.KEY_CONFLICT, f"{hand.hand_id} was opened for other players or seats.", field="record.players"
         )
-    one, two, three = seats = [players[player_id] for player_id in hand.player_ids]
+    one, two, three = [players[player_id] for player_id in hand.player_ids]
     balances = (one.chips, two.chips, three.chips)
     ratings = (one.rating, two.rating, three.rating)
     change = compute(request, hand.carried, balances, ratings)
@@ -228,8 +217,8 @@ def settle_hand(request: SettleHand, hand: Hand | None, players: dict[str, Playe
         at_ms, False, request.record, balances, change.chips, change.rake, change.flee_chips, ratings, change.rating
     )
     settled = Hand(hand.hand_id, hand.table_id, hand.player_ids, hand.carried, hand.minimum, end)
-    accounts = (one.chips_account, two.chips_account, three.chips_account)
-    return Settled(settled, request, accounts, _legs(end, request.outcome.fled, seats))
+    accounts = (one.account, two.account, three.account)
+    return Settled(settled, request, accounts, _legs(change))
 
 
 def void_hand(request: VoidHand, hand: Hand | None, players: dict[str, Player], at_ms: int) -> Voided:
@@ -252,7 +241,7 @@ def void_hand(request: VoidHand, hand: Hand | None, players: dict[str, Player], 
         rating=ZERO,
     )
     voided = Hand(hand.hand_id, hand.table_id, hand.player_ids, hand.carried, hand.minimum, end)
-    return Voided(voided, request.reason, (one.chips_account, two.chips_account, three.chips_account))
+    return Voided(voided, request.reason, (one.account, two.account, three.account))
 
 
 def check_outcome(request: SettleHand) -> None:
@@ -278,23 +267,37 @@ def check_outcome(request: SettleHand) -> None:
         raise _invalid("multiplier", "the stake does not fit 64 bits")
 
 
-def _legs(end: End, fled: int | None, seats: list[Player]) -> tuple[Leg, ...]:
-    legs: list[Leg] = []
-    for seat, player in enumerate(seats):
-        chips, rake, rating = end.chips[seat], end.rake[seat], end.rating[seat]
-        if chips or rake:
-            kind = "flee" if seat == fled else "win" if chips + rake > 0 else "lose"
-            legs.append(Leg(player.chips_account, "chips", kind, chips, rake, player.chips))
-        if rating:
-            kind = "flee" if seat == fled else "win" if rating > 0 else "lose"
-            legs.append(Leg(player.rating_account, "rating", kind, rating, 0, player.rating))
-    if rake := sum(end.rake):
-        legs.append(Leg(RAKE, "chips", "rake", rake, 0, None))
-    if end.flee_chips:
-        legs.append(Leg(FLEE, "chips", "flee", end.flee_chips, 0, None))
-    if issued := -sum(end.rating):
-        legs.append(Leg(RATING_ISSUANCE, "rating", "win" if issued < 0 else "lose", issued, 0, None))
-    return tuple(legs)
+def kinds(settled: Settled) -> tuple[str, ...]:
+    """What each seat's transfers are called: win, lose or flee."""
+    outcome = settled.request.outcome
+    return tuple(
+        "flee"
+        if seat == outcome.fled
+        else "win"
+        if outcome.fled is not None or (seat == outcome.landlord) == (outcome.winner is Side.LANDLORD)
+        else "lose"
+        for seat in range(3)
+    )
+
+
+def in_hand(player: Player, hand_id: str) -> Refusal:
+    """The refusal of who sits in an open hand."""
+    return Refusal(
+        Reason.PLAYER_IN_HAND,
+        f"{player.player_id} is in the open hand {hand_id}.",
+        field="player_ids",
+        player_id=player.player_id,
+        hand_id=hand_id,
+    )
+
+
+def _legs(change: Change) -> tuple[Leg, ...]:
+    legs = (
+        (RAKE, "chips", sum(change.rake)),
+        (FLEE, "chips", change.flee_chips),
+        (ISSUANCE, "rating", -sum(change.rating)),
+    )
+    return tuple(Leg(*leg) for leg in legs if leg[2])
 
 
 def _opened(hand_id: str, hand: Hand | None) -> Hand:

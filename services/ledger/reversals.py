@@ -10,17 +10,7 @@ from dataclasses import dataclass, replace
 
 from doudizhu.refusal import Refusal
 from doudizhu.settle import Three
-from services.ledger.ledger import (
-    FLEE,
-    RAKE,
-    RATING_ISSUANCE,
-    RATING_SHORTAGE,
-    SHORTAGE,
-    Hand,
-    Leg,
-    Player,
-    Reason,
-)
+from services.ledger.ledger import FLEE, ISSUANCE, RAKE, SHORTAGE, ZERO, Hand, Leg, Player, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +37,7 @@ class Reversed:
     rating_after: Three
     shortage_chips: int
     shortage_rating: int
+    accounts: Three = ZERO
     legs: tuple[Leg, ...] = ()
     replayed: bool = False
 
@@ -77,23 +68,14 @@ def reverse(request: Reverse, hand: Hand | None, known: Reversed | None, players
     rating = _back(end.rating, [player.rating for player in seats])
     shortage_chips = sum(end.chips) + sum(chips)
     shortage_rating = sum(end.rating) + sum(rating)
-    legs = [
-        Leg(account, unit, "reverse", moved, 0, before)
-        for player, chips_moved, rating_moved in zip(seats, chips, rating, strict=True)
-        for account, unit, moved, before in (
-            (player.chips_account, "chips", chips_moved, player.chips),
-            (player.rating_account, "rating", rating_moved, player.rating),
-        )
-        if moved
-    ]
-    system = (
+    legs = (
         (RAKE, "chips", -sum(end.rake)),
         (FLEE, "chips", -end.flee_chips),
         (SHORTAGE, "chips", -shortage_chips),
-        (RATING_ISSUANCE, "rating", sum(end.rating)),
-        (RATING_SHORTAGE, "rating", -shortage_rating),
+        (ISSUANCE, "rating", sum(end.rating)),
+        (SHORTAGE, "rating", -shortage_rating),
     )
-    legs += [Leg(account, unit, "reverse", amount, 0, None) for account, unit, amount in system if amount]
+    one, two, three = (player.account for player in seats)
     return Reversed(
         hand_id=hand.hand_id,
         player_ids=hand.player_ids,
@@ -105,7 +87,8 @@ def reverse(request: Reverse, hand: Hand | None, known: Reversed | None, players
         rating_after=_sum([player.rating for player in seats], rating),
         shortage_chips=shortage_chips,
         shortage_rating=shortage_rating,
-        legs=tuple(legs),
+        accounts=(one, two, three),
+        legs=tuple(Leg(*leg) for leg in legs if leg[2]),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 from services.ledger.grants import Given
-from services.ledger.ledger import End, Hand, Leg, Opened, Player, Settled, Voided
+from services.ledger.ledger import FLEE, ISSUANCE, RAKE, End, Hand, Opened, Player, Settled, Voided, kinds
 from services.ledger.reversals import Reversed, reversal_key
 
 Connection: TypeAlias = asyncpg.Connection
@@ -31,6 +31,11 @@ async def lock_players(connection: Connection, player_ids: Sequence[str]) -> tup
 async def add_players(connection: Connection, player_ids: Iterable[str]) -> None:
     """Makes accounts with nothing in them; not within a transaction."""
     await connection.execute("SELECT ledger.add_players($1)", list(player_ids))
+
+
+async def read_seats(connection: Connection, accounts: Sequence[int]) -> dict[int, str]:
+    """The open hand of who sits in one, by account."""
+    return dict(await connection.fetch("SELECT * FROM ledger.read_seats($1::text::bigint[])", _array(accounts)))
 
 
 async def read_hands(connection: Connection, hand_ids: Sequence[str]) -> dict[str, Hand]:
@@ -113,23 +118,28 @@ async def write_opened(connection: Connection, opened: Sequence[Opened]) -> None
 
 
 _SETTLE: Final = """
-SELECT ledger.settle_hands($1::text::text[], $2, $3,
-  $4::text::bigint[], $5::text::bigint[], $6::text::bigint[], $7::text::bigint[], $8::text::bigint[],
-  $9::text::bigint[], $10::text::bigint[],
-  $11::text::int[], $12::text::bigint[], $13::text::ledger.unit[], $14::text::ledger.transfer_kind[],
-  $15::text::bigint[], $16::text::bigint[], $17::text::bigint[])
+SELECT ledger.settle_hands($1::text::text[], $2, $3, $4::text::bigint[], $5::text::ledger.transfer_kind[],
+  $6::text::bigint[], $7::text::bigint[], $8::text::bigint[], $9::text::bigint[], $10::text::bigint[],
+  $11::text::bigint[],
+  $12::text::int[], $13::text::bigint[], $14::text::ledger.unit[], $15::text::ledger.transfer_kind[],
+  $16::text::bigint[])
 """
+
+# What a system account's transfers are called.
+_LEG_KINDS: Final = {RAKE: "rake", FLEE: "flee", ISSUANCE: "win"}
 
 
 async def write_settled(connection: Connection, settled: Sequence[Settled], news: Sequence[bytes]) -> None:
     """Everything that settlements change, in one call."""
     ends = [_end(each.hand) for each in settled]
+    legs = [leg for each in settled for leg in each.legs]
     await connection.execute(
         _SETTLE,
         _texts([each.hand.hand_id for each in settled]),
         [end.record for end in ends],
         news,
         _array([account for each in settled for account in each.accounts]),
+        _words([kind for each in settled for kind in kinds(each)]),
         _array([chips for end in ends for chips in end.balance_before]),
         _array([chips for end in ends for chips in end.chips]),
         _array([chips for end in ends for chips in end.rake]),
@@ -137,19 +147,10 @@ async def write_settled(connection: Connection, settled: Sequence[Settled], news
         _array([rating for end in ends for rating in end.rating_before]),
         _array([rating for end in ends for rating in end.rating]),
         _array([number for number, each in enumerate(settled, 1) for _ in each.legs]),
-        *_legs([leg for each in settled for leg in each.legs]),
-    )
-
-
-def _legs(legs: Sequence[Leg]) -> tuple[str, ...]:
-    """The columns of legs: account, unit, kind, amount, rake, balance before."""
-    return (
         _array([leg.account for leg in legs]),
         _words([leg.unit for leg in legs]),
-        _words([leg.kind for leg in legs]),
+        _words([_LEG_KINDS[leg.account] for leg in legs]),
         _array([leg.amount for leg in legs]),
-        _array([leg.rake for leg in legs]),
-        _words(["NULL" if leg.before is None else str(leg.before) for leg in legs]),
     )
 
 
@@ -167,9 +168,8 @@ async def write_voided(connection: Connection, voided: Sequence[Voided]) -> None
 
 
 _REVERSE: Final = """
-SELECT ledger.reverse_hand($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-  $12::text::bigint[], $13::text::ledger.unit[], $14::text::ledger.transfer_kind[], $15::text::bigint[],
-  $16::text::bigint[], $17::text::bigint[])
+SELECT ledger.reverse_hand($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+  $13::text::bigint[], $14::text::ledger.unit[], $15::text::bigint[])
 """
 
 
@@ -181,6 +181,7 @@ async def write_reversed(connection: Connection, reversal: Reversed, news: bytes
         reversal_key(reversal.hand_id),
         reversal.operator,
         reversal.reason,
+        reversal.accounts,
         reversal.chips,
         reversal.rating,
         reversal.chips_after,
@@ -188,7 +189,9 @@ async def write_reversed(connection: Connection, reversal: Reversed, news: bytes
         reversal.shortage_chips,
         reversal.shortage_rating,
         news,
-        *_legs(reversal.legs),
+        _array([leg.account for leg in reversal.legs]),
+        _words([leg.unit for leg in reversal.legs]),
+        _array([leg.amount for leg in reversal.legs]),
     )
 
 
@@ -219,7 +222,7 @@ def _array(values: Sequence[int]) -> str:
 
 
 def _words(values: Sequence[str]) -> str:
-    """An array literal of words without special characters, NULL among them."""
+    """An array literal of words without special characters."""
     return "{" + ",".join(values) + "}"
 
 

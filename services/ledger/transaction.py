@@ -37,6 +37,7 @@ class _Stored:
 
     players: dict[str, Player]
     at_ms: int
+    seated: dict[int, str] = field(default_factory=dict)
     hands: dict[str, Hand] = field(default_factory=dict)
     given: dict[str, Given] = field(default_factory=dict)
     claimed: dict[tuple[str, date], int] = field(default_factory=dict)
@@ -80,6 +81,8 @@ async def _read(
     connection: asyncpg.Connection, requests: Sequence[Request], players: dict[str, Player], at_ms: int
 ) -> _Stored:
     stored = _Stored(players, at_ms)
+    if any(isinstance(request, OpenHand | ClaimRelief) for request in requests):
+        stored.seated = await store.read_seats(connection, [player.account for player in players.values()])
     if hand_ids := [request.hand_id for request in requests if isinstance(request, HandRequest)]:
         stored.hands = await store.read_hands(connection, hand_ids)
     if keys := [request.key for request in requests if isinstance(request, GrantRequest)]:
@@ -104,7 +107,7 @@ def _decide(request: Request, stored: _Stored) -> Reply:
         case SettleHand(hand_id=hand_id):
             return ledger.settle_hand(request, stored.hands.get(hand_id), players, stored.at_ms)
         case OpenHand(hand_id=hand_id):
-            return ledger.open_hand(request, stored.hands.get(hand_id), players)
+            return ledger.open_hand(request, stored.hands.get(hand_id), players, stored.seated)
         case VoidHand(hand_id=hand_id):
             return ledger.void_hand(request, stored.hands.get(hand_id), players, stored.at_ms)
         case Reverse(hand_id=hand_id):
@@ -112,8 +115,9 @@ def _decide(request: Request, stored: _Stored) -> Reply:
         case Grant(key=key, player_id=player_id):
             return grants.grant(request, stored.given.get(key), players[player_id])
         case ClaimRelief(key=key, player_id=player_id, day=day):
-            claimed = stored.claimed.get((player_id, day), 0)
-            return grants.claim_relief(request, stored.given.get(key), players[player_id], claimed)
+            player, claimed = players[player_id], stored.claimed.get((player_id, day), 0)
+            seat = stored.seated.get(player.account)
+            return grants.claim_relief(request, stored.given.get(key), player, claimed, seat)
 
 
 async def _write(connection: asyncpg.Connection, replies: Sequence[Reply]) -> None:

@@ -95,7 +95,7 @@ def transfer(row: Any) -> ledger_pb2.Transfer:
     """A row of a statement."""
     of_a_hand = row["kind"] in {"win", "lose", "rake", "flee", "reverse"}
     return ledger_pb2.Transfer(
-        transfer_id=f"{row['account_id']}.{row['seq']}",
+        transfer_id=f"{row['account_id']}.{row['unit']}.{row['seq']}",
         kind=row["kind"],
         unit=row["unit"],
         amount=row["amount"],

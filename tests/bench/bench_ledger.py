@@ -196,12 +196,11 @@ def tpcb(pg: Postgres) -> float:
 
 
 _STORE = """
-CREATE TEMP TABLE aged ON COMMIT DROP AS
-  SELECT account_id, seq, balance FROM ledger.account WHERE kind = 'player' AND unit = 'chips';
+CREATE TEMP TABLE aged ON COMMIT DROP AS SELECT account_id, chips_seq, chips FROM ledger.account WHERE kind = 'player';
 INSERT INTO ledger.transfer
-  SELECT account_id, seq + n, 1, balance + n, 0, now(), 'chips', 'gift', 'stored'
+  SELECT account_id, chips_seq + n, 1, chips + n, 0, now(), 'chips', 'gift', 'stored'
   FROM generate_series(1, {each}) AS n, aged;
-UPDATE ledger.account a SET seq = a.seq + {each}, balance = a.balance + {each}
+UPDATE ledger.account a SET chips_seq = a.chips_seq + {each}, chips = a.chips + {each}
   FROM aged WHERE a.account_id = aged.account_id;
 INSERT INTO ledger.transfer
   SELECT 3, nextval('ledger.system_seq'), -{each} * count(*), NULL, 0, now(), 'chips', 'gift', 'stored' FROM aged;
@@ -210,7 +209,7 @@ INSERT INTO ledger.transfer
 
 async def store_transfers(root: asyncpg.Connection, count: int) -> None:
     """Gives every player so many old transfers that there are `count` of them."""
-    players = await root.fetchval("SELECT count(*) FROM ledger.account WHERE kind = 'player' AND unit = 'chips'")
+    players = await root.fetchval("SELECT count(*) FROM ledger.account WHERE kind = 'player'")
     async with root.transaction():
         await root.execute("SET LOCAL session_replication_role = replica")  # these were checked when they were made
         await root.execute(_STORE.format(each=-(-count // players)))

@@ -6,7 +6,7 @@ CREATE FUNCTION ledger.totals()
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ledger, pg_catalog, pg_temp AS $$
   WITH sums AS (
     SELECT unit, sum(amount) AS total FROM (
-      SELECT unit, balance AS amount FROM account WHERE kind = 'player'
+      SELECT unit, balance AS amount FROM balance
       UNION ALL
       SELECT t.unit, t.amount FROM transfer t JOIN account a USING (account_id) WHERE a.kind <> 'player'
     ) AS parts GROUP BY unit
@@ -16,7 +16,7 @@ CREATE FUNCTION ledger.totals()
     (SELECT count(DISTINCT hand_id) FROM open_seat), (SELECT count(*) FROM reversal), (SELECT count(*) FROM transfer),
     (SELECT coalesce(sum(total), 0)::bigint FROM sums WHERE unit = 'chips'),
     (SELECT coalesce(sum(total), 0)::bigint FROM sums WHERE unit = 'rating'),
-    (SELECT count(*) FROM account WHERE balance < 0), (SELECT count(*) FROM outbox)
+    (SELECT count(*) FROM balance WHERE balance < 0), (SELECT count(*) FROM outbox)
 $$;
 
 -- Each returns one sentence for each thing that is wrong.
@@ -26,22 +26,25 @@ CREATE FUNCTION ledger.faults_of_accounts() RETURNS SETOF text
   SELECT format('%s: the transfers sum to %s %s, not 0', key, sum(amount), unit)
   FROM transfer GROUP BY key, unit HAVING sum(amount) <> 0
   UNION ALL
-  SELECT format('%s has %s %s, but the transfers sum to %s', a.player_id, a.balance, a.unit, coalesce(t.total, 0))
-  FROM account a
-  LEFT JOIN (SELECT account_id, sum(amount) AS total FROM transfer GROUP BY account_id) AS t USING (account_id)
-  WHERE a.kind = 'player' AND a.balance <> coalesce(t.total, 0)
+  SELECT format('%s has %s %s, but the transfers sum to %s', b.player_id, b.balance, b.unit, coalesce(t.total, 0))
+  FROM balance b
+  LEFT JOIN (SELECT account_id, unit, sum(amount) AS total FROM transfer GROUP BY account_id, unit) AS t
+    USING (account_id, unit)
+  WHERE b.balance <> coalesce(t.total, 0)
   UNION ALL
-  SELECT format('%s: the chain of %s breaks at transfer %s', a.player_id, a.unit, step.seq)
+  SELECT format('%s: the chain of %s breaks at transfer %s', a.player_id, step.unit, step.seq)
   FROM (
-    SELECT account_id, seq, amount, balance_after, lag(seq, 1, 0::bigint) OVER chain AS seq_before,
+    SELECT account_id, unit, seq, amount, balance_after, lag(seq, 1, 0::bigint) OVER chain AS seq_before,
            lag(balance_after, 1, 0::bigint) OVER chain AS balance_before
-    FROM transfer WHERE balance_after IS NOT NULL WINDOW chain AS (PARTITION BY account_id ORDER BY seq)
+    FROM transfer WHERE balance_after IS NOT NULL WINDOW chain AS (PARTITION BY account_id, unit ORDER BY seq)
   ) AS step JOIN account a USING (account_id)
   WHERE step.seq <> step.seq_before + 1 OR step.balance_after <> step.balance_before + step.amount
   UNION ALL
-  SELECT format('%s: the account of %s counts %s transfers, there are %s', a.player_id, a.unit, a.seq, coalesce(n, 0))
-  FROM account a LEFT JOIN (SELECT account_id, count(*) AS n FROM transfer GROUP BY account_id) AS t USING (account_id)
-  WHERE a.kind = 'player' AND a.seq <> coalesce(t.n, 0)
+  SELECT format('%s: the account of %s counts %s transfers, there are %s', b.player_id, b.unit, b.seq, coalesce(n, 0))
+  FROM balance b
+  LEFT JOIN (SELECT account_id, unit, count(*) AS n FROM transfer GROUP BY account_id, unit) AS t
+    USING (account_id, unit)
+  WHERE b.seq <> coalesce(t.n, 0)
 $$;
 
 -- Transfers against what they belong to, both ways. `before` is null where nobody wrote it down.
@@ -90,7 +93,7 @@ CREATE FUNCTION ledger.faults_of_hands(p_open_limit interval, p_news_limit inter
   SELECT format('%s is open and seats %s of its 3 players', h.hand_id, count(o.account_id))
   FROM hand h
   LEFT JOIN settlement s USING (hand_id)
-  LEFT JOIN account a ON a.player_id = ANY (h.player_ids) AND a.unit = 'chips'
+  LEFT JOIN account a ON a.player_id = ANY (h.player_ids)
   LEFT JOIN open_seat o ON o.account_id = a.account_id AND o.hand_id = h.hand_id
   WHERE s.hand_id IS NULL
   GROUP BY h.hand_id HAVING count(o.account_id) <> 3

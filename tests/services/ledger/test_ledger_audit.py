@@ -112,7 +112,7 @@ def record(change: Callable[[hand_pb2.HandRecord], object], hand: int = 0) -> Pl
     return plant
 
 
-CHIPS = "(SELECT account_id FROM ledger.account WHERE player_id = '{player}' AND unit = 'chips')"
+OF_PLAYER = "(SELECT account_id FROM ledger.account WHERE player_id = '{player}')"
 
 
 def swap_actions(altered: hand_pb2.HandRecord) -> None:
@@ -124,27 +124,27 @@ def swap_actions(altered: hand_pb2.HandRecord) -> None:
 
 PLANTED: dict[str, tuple[Plant, str]] = {
     "chips out of nothing": (
-        sql("UPDATE ledger.account SET balance = balance + 1 WHERE account_id = " + CHIPS),
+        sql("UPDATE ledger.account SET chips = chips + 1 WHERE account_id = " + OF_PLAYER),
         "all accounts together hold 1 chips, not 0",
     ),
     "a balance that is not its transfers' sum": (
-        sql("UPDATE ledger.account SET balance = balance + 1 WHERE account_id = " + CHIPS),
+        sql("UPDATE ledger.account SET chips = chips + 1 WHERE account_id = " + OF_PLAYER),
         "but the transfers sum to",
     ),
     "a transfer that has gone": (
-        sql("DELETE FROM ledger.transfer WHERE key = '{hand}' AND account_id = " + CHIPS),
+        sql("DELETE FROM ledger.transfer WHERE key = '{hand}' AND unit = 'chips' AND account_id = " + OF_PLAYER),
         "the transfers sum to",
     ),
     "a transfer of another amount": (
-        sql("UPDATE ledger.transfer SET amount = amount + 7 WHERE key = '{hand}' AND account_id = " + CHIPS),
+        sql("UPDATE ledger.transfer SET amount = 7 WHERE seq = 2 AND unit = 'chips' AND account_id = " + OF_PLAYER),
         "the chain of chips breaks at transfer 2",
     ),
     "a gap in a chain": (
-        sql("UPDATE ledger.transfer SET seq = 9 WHERE seq = 2 AND account_id = " + CHIPS),
+        sql("UPDATE ledger.transfer SET seq = 9 WHERE seq = 2 AND unit = 'chips' AND account_id = " + OF_PLAYER),
         "the chain of chips breaks at transfer 9",
     ),
     "an account that counts wrongly": (
-        sql("UPDATE ledger.account SET seq = 9 WHERE account_id = " + CHIPS),
+        sql("UPDATE ledger.account SET chips_seq = 9 WHERE account_id = " + OF_PLAYER),
         "counts 9 transfers, there are 2",
     ),
     "a transfer of another hand": (
@@ -173,7 +173,7 @@ PLANTED: dict[str, tuple[Plant, str]] = {
         "is open and seats 2 of its 3 players",
     ),
     "a hand that ended and seats somebody": (
-        sql("INSERT INTO ledger.open_seat VALUES (" + CHIPS + ", '{voided}')"),
+        sql("INSERT INTO ledger.open_seat VALUES (" + OF_PLAYER + ", '{voided}')"),
         "has ended and still seats",
     ),
     "a settlement that was never opened": (

@@ -113,7 +113,7 @@ async def test_without_the_order_they_do(database: Database) -> None:
                     async with connection.transaction():
                         for player_id in rng.sample(PLAYERS, 12):
                             await connection.execute(
-                                "SELECT FROM ledger.account WHERE player_id = $1 AND unit = 'chips' FOR NO KEY UPDATE",
+                                "SELECT FROM ledger.account WHERE player_id = $1 FOR NO KEY UPDATE",
                                 player_id,
                             )
                 except asyncpg.DeadlockDetectedError:

@@ -190,7 +190,7 @@ class LedgerMachine(RuleBasedStateMachine):
             case (Given(), Given()):
                 assert replace(again, account=0, replayed=False) == replace(first, account=0)
             case (Reversed(), Reversed()):
-                assert replace(again, legs=(), replayed=False) == replace(first, legs=())
+                assert replace(again, replayed=False) == replace(first, accounts=(0, 0, 0), legs=())
             case _:
                 raise AssertionError((first, again))
 

@@ -85,9 +85,7 @@ async def test_settles_the_worked_example(case: str, ledger: Ledger, fresh: Call
             ledger_pb2.GrantRequest(key=fresh("signup"), player_id=player_id, chips=amount, kind="signup")
         )
     for player_id, points in zip(players, ratings or [0] * 3, strict=True):
-        await ledger.root.execute(
-            "UPDATE ledger.account SET balance = $2 WHERE player_id = $1 AND unit = 'rating'", player_id, points
-        )
+        await ledger.root.execute("UPDATE ledger.account SET rating = $2 WHERE player_id = $1", player_id, points)
     hand_id = fresh("hand")
     opened = await ledger.internal.OpenHand(
         ledger_pb2.OpenHandRequest(hand_id=hand_id, player_ids=players, table_id="table")
