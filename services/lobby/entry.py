@@ -19,7 +19,7 @@ from services.lobby import tokens
 from services.lobby.account import BOT_KEY_PREFIX, GREATEST_NAME_LENGTH, Account, Reason, display_name, login_name
 from services.lobby.attempts import Attempts, Limit
 from services.lobby.passwords import Passwords
-from services.lobby.store import Store
+from services.lobby.store import Store, Successor
 from services.lobby.tokens import Tokens
 
 LOGINS: Final = Counter("ddz_logins", "Ways in taken, by method and result", ["method", "result"])
@@ -34,6 +34,7 @@ class EntryTerms:
 
     signup_chips: int  # 0 = none
     refresh_s: int
+    refresh_grace_s: float  # how long a refresh may be repeated
     allow_bots: bool
     accounts_per_hour: int  # new ones from one address; 0 = any number
 
@@ -103,14 +104,19 @@ class Entry:
         return account, await self._open(account)
 
     async def refresh(self, refresh_token: str) -> lobby_pb2.Session:
-        """A new session for a refresh token, which is used up; raises UNAUTHENTICATED when it is not good."""
-        new = tokens.new_refresh()
-        account = await self._store.rotate(tokens.digest(refresh_token), tokens.digest(new), self._refresh_life)
-        if account is None:
+        """A new session for a refresh token, which is used up; raises UNAUTHENTICATED when it is not good.
+
+        For `refresh_grace_s` a repeat gets the same new refresh token: the first answer may have been lost.
+        """
+        salt = tokens.new_salt()
+        new = Successor(salt, tokens.digest(tokens.successor(refresh_token, salt)))
+        grace = timedelta(seconds=self._terms.refresh_grace_s)
+        rotated = await self._store.rotate(tokens.digest(refresh_token), new, self._refresh_life, grace)
+        if rotated is None:
             LOGINS.labels("refresh", "refused").inc()
             raise Refusal(Reason.UNAUTHENTICATED, "Log in again: this refresh token is not good any more.")
         LOGINS.labels("refresh", "ok").inc()
-        return self._session(account, new)
+        return self._session(rotated.account, tokens.successor(refresh_token, rotated.salt))
 
     async def log_out(self, number: int) -> None:
         """Ends every session of an account; its access tokens run out by themselves."""

@@ -47,6 +47,7 @@ class Config:
     refresh_token_s: int = setting(
         "DDZ_REFRESH_TOKEN_S", "seconds that a refresh token is good for", 30 * 86_400, least=1
     )
+    refresh_grace_s: float = setting("DDZ_REFRESH_GRACE_S", "seconds that a refresh may be repeated", 10.0, least=0)
     signup_chips: int = setting("DDZ_SIGNUP_CHIPS", "chips that a new account gets; 0 = none", 10_000, least=0)
     allow_bots: bool = setting("DDZ_ALLOW_BOTS", "whether a device key that begins with bot: makes a bot", False)
     accounts_per_hour: int = setting(
@@ -92,7 +93,13 @@ async def build(config: Config) -> AsyncIterator[Lobby]:
         scores = Scorekeeper(pool, bus)
         await stack.enter_async_context(board.running())
         await stack.enter_async_context(scores.running())
-        terms = EntryTerms(config.signup_chips, config.refresh_token_s, config.allow_bots, config.accounts_per_hour)
+        terms = EntryTerms(
+            signup_chips=config.signup_chips,
+            refresh_s=config.refresh_token_s,
+            refresh_grace_s=config.refresh_grace_s,
+            allow_bots=config.allow_bots,
+            accounts_per_hour=config.accounts_per_hour,
+        )
         entry = Entry(terms, store, attempts, issuer, ledger)
         profiles = Profiles(store, presence, seats, scores, ledger, public_ledger)
         seating = Seating(rooms, tables, board, attempts, seats, table, ledger)

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import asyncpg
 
@@ -19,6 +19,25 @@ _COLUMNS: Final = (
     "number, display_name, avatar_id, bot, granted, (extract(epoch FROM created_at) * 1000)::bigint AS created_at_ms"
 )
 _KEEP_USED_TOKENS: Final = timedelta(days=1)
+_AGAIN: Final = """
+SELECT number, salt FROM lobby.session AS old
+WHERE token_hash = $1 AND used_at > now() - $2::interval AND expires_at > now()
+  AND EXISTS (SELECT FROM lobby.session AS new WHERE new.token_hash = old.successor AND new.used_at IS NULL)
+"""
+
+
+class Successor(NamedTuple):
+    """The token to follow on another one: what it is made of, and what is kept of it."""
+
+    salt: bytes
+    token_hash: bytes
+
+
+class Rotated(NamedTuple):
+    """Whose token it was, and what its successor is made of."""
+
+    account: Account
+    salt: bytes
 
 
 def _account(row: asyncpg.Record) -> Account:
@@ -107,30 +126,39 @@ class Store:
             await connection.execute("DELETE FROM lobby.session WHERE number = $1 AND expires_at < now()", number)
             await _add_token(connection, number, token_hash, uuid.uuid4(), life)
 
-    async def rotate(self, old_hash: bytes, new_hash: bytes, life: timedelta) -> Account | None:
+    async def rotate(self, old_hash: bytes, new: Successor, life: timedelta, grace: timedelta) -> Rotated | None:
         """Uses up a token for a new one of its family; None when it is unknown, has run out or was used before.
 
-        A token that was used before ends its family: one of the two who have it has stolen it (RFC 9700, 4.14.2).
+        Within `grace` of its use a token has the same successor again, unless that was used too: its answer was lost.
+        Otherwise it ends its family: one of the two who have it has stolen it (RFC 9700, 4.14.2).
         """
         async with self._pool.acquire() as connection, connection.transaction():
             row = await connection.fetchrow(
-                "UPDATE lobby.session SET used_at = now() "
+                "UPDATE lobby.session SET used_at = now(), salt = $2, successor = $3 "
                 "WHERE token_hash = $1 AND used_at IS NULL AND expires_at > now() RETURNING number, family",
                 old_hash,
+                new.salt,
+                new.token_hash,
             )
             if row is None:
+                again = await connection.fetchrow(_AGAIN, old_hash, grace)
+                if again is not None:
+                    return Rotated(await _of(connection, again["number"]), again["salt"])
                 family = "SELECT family FROM lobby.session WHERE token_hash = $1 AND used_at IS NOT NULL"
                 await connection.execute(f"DELETE FROM lobby.session WHERE family IN ({family})", old_hash)
                 return None
             forget = "DELETE FROM lobby.session WHERE family = $1 AND used_at < now() - $2::interval"
             await connection.execute(forget, row["family"], _KEEP_USED_TOKENS)
-            await _add_token(connection, row["number"], new_hash, row["family"], life)
-            query = f"SELECT {_COLUMNS} FROM lobby.account WHERE number = $1"
-            return _account(await connection.fetchrow(query, row["number"]))
+            await _add_token(connection, row["number"], new.token_hash, row["family"], life)
+            return Rotated(await _of(connection, row["number"]), new.salt)
 
     async def end_sessions(self, number: int) -> None:
         """Forgets every token of an account."""
         await self._pool.execute("DELETE FROM lobby.session WHERE number = $1", number)
+
+
+async def _of(connection: asyncpg.Connection, number: int) -> Account:
+    return _account(await connection.fetchrow(f"SELECT {_COLUMNS} FROM lobby.account WHERE number = $1", number))
 
 
 async def _add_token(

@@ -6,7 +6,9 @@ key of the public set, so a new key goes into both files first, and the old one 
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
 import json
 import secrets
 import time
@@ -81,6 +83,17 @@ def public_set(keys_file: Path) -> dict[str, Any]:
 def new_refresh() -> str:
     """A refresh token of 256 random bits."""
     return secrets.token_urlsafe(32)
+
+
+def new_salt() -> bytes:
+    """What a successor is made of besides the token."""
+    return secrets.token_bytes(32)
+
+
+def successor(refresh_token: str, salt: bytes) -> str:
+    """The refresh token that follows on another one: the same for the same salt."""
+    made = hmac.digest(salt, refresh_token.encode(), "sha256")
+    return base64.urlsafe_b64encode(made).rstrip(b"=").decode()
 
 
 def digest(secret: str) -> bytes:

@@ -182,31 +182,53 @@ async def test_new_accounts_are_limited_by_address_where_configured(found: Settl
         await town.stub.Login(login(keys[0]), metadata=metadata)
 
 
-async def test_a_refresh_token_is_good_once(town: Town) -> None:
+async def refreshed(town: Town, session: lobby_pb2.Session) -> lobby_pb2.Session:
+    request = lobby_pb2.RefreshRequest(refresh_token=session.refresh_token)
+    return (await town.stub.Refresh(request)).session
+
+
+async def test_a_refresh_token_is_good_once(found: Settle) -> None:
+    async with found(refresh_grace_s=0.0) as town:
+        first = (await town.guest()).session
+        second = await refreshed(town, first)
+        assert second.player_id == first.player_id
+        assert second.refresh_token != first.refresh_token
+        assert second.access_token != first.access_token
+        assert (await refusal_of(refreshed(town, first))).reason == "UNAUTHENTICATED"
+
+
+async def test_a_refresh_token_that_comes_twice_ends_its_family_alone(found: Settle) -> None:
+    async with found(refresh_grace_s=0.0) as town:
+        key = secrets.token_hex(16)
+        stolen, other = (await town.guest(key)).session, (await town.guest(key)).session
+        second = await refreshed(town, stolen)
+        await refusal_of(refreshed(town, stolen))
+        assert (await refusal_of(refreshed(town, second))).reason == "UNAUTHENTICATED"
+        await refreshed(town, other)
+
+
+async def test_a_refresh_whose_answer_was_lost_is_answered_again(town: Town) -> None:
     first = (await town.guest()).session
-    second = (await town.stub.Refresh(lobby_pb2.RefreshRequest(refresh_token=first.refresh_token))).session
-    assert second.player_id == first.player_id
-    assert second.refresh_token != first.refresh_token
-    assert second.access_token != first.access_token
-    again = await refusal_of(town.stub.Refresh(lobby_pb2.RefreshRequest(refresh_token=first.refresh_token)))
-    assert again.reason == "UNAUTHENTICATED"
+    lost = await refreshed(town, first)
+    again = await refreshed(town, first)
+    assert again.refresh_token == lost.refresh_token
+    third = await refreshed(town, again)
+    assert third.refresh_token not in (first.refresh_token, again.refresh_token)
 
 
-async def test_a_refresh_token_that_comes_twice_ends_its_family_alone(town: Town) -> None:
-    key = secrets.token_hex(16)
-    stolen, other = (await town.guest(key)).session, (await town.guest(key)).session
-    second = (await town.stub.Refresh(lobby_pb2.RefreshRequest(refresh_token=stolen.refresh_token))).session
-    await refusal_of(town.stub.Refresh(lobby_pb2.RefreshRequest(refresh_token=stolen.refresh_token)))
-    ended = await refusal_of(town.stub.Refresh(lobby_pb2.RefreshRequest(refresh_token=second.refresh_token)))
-    assert ended.reason == "UNAUTHENTICATED"
-    await town.stub.Refresh(lobby_pb2.RefreshRequest(refresh_token=other.refresh_token))
+async def test_a_refresh_token_whose_successor_was_used_ends_its_family(town: Town) -> None:
+    """Who repeats it did not lose the answer."""
+    first = (await town.guest()).session
+    third = await refreshed(town, await refreshed(town, first))
+    for session in (first, third):
+        assert (await refusal_of(refreshed(town, session))).reason == "UNAUTHENTICATED"
 
 
 async def test_refreshes_at_once_give_one_session(town: Town) -> None:
     for _ in range(20):
-        request = lobby_pb2.RefreshRequest(refresh_token=(await town.guest()).session.refresh_token)
-        answers = await asyncio.gather(*(town.stub.Refresh(request) for _ in range(4)), return_exceptions=True)
-        assert sum(isinstance(answer, lobby_pb2.RefreshResponse) for answer in answers) == 1
+        session = (await town.guest()).session
+        answers = await asyncio.gather(*(refreshed(town, session) for _ in range(4)))
+        assert len({answer.refresh_token for answer in answers}) == 1
 
 
 async def test_a_refresh_token_runs_out(found: Settle) -> None:
