@@ -7,7 +7,7 @@ import contextlib
 import functools
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -65,7 +65,10 @@ class Board:
     async def running(self) -> AsyncIterator[None]:
         """Listens to the tables, drops those that report no more, and follows the rooms file."""
         subscription = await self._bus.subscribe(SUBJECT, cb=self._on_message)
-        works = {"board": self._sweep, "rooms": functools.partial(self._rooms.follow, self._rooms_changed)}
+        works: dict[str, Callable[[], Awaitable[None]]] = {
+            "board": self._sweep,
+            "rooms": functools.partial(self._rooms.follow, self._rooms_changed),
+        }
         tasks = [asyncio.create_task(lasting(where, work)) for where, work in works.items()]
         try:
             yield

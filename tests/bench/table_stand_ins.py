@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import grpc
 import uvloop
@@ -88,7 +88,7 @@ async def build(config: Config) -> AsyncIterator[TableService]:
 
 async def ledger(port: int) -> None:
     standing = grpc.aio.server()
-    ledger_pb2_grpc.add_LedgerInternalServiceServicer_to_server(LedgerStandIn(), standing)
+    ledger_pb2_grpc.add_LedgerInternalServiceServicer_to_server(cast("Any", LedgerStandIn)(), standing)
     standing.add_insecure_port(f"127.0.0.1:{port}")
     await standing.start()
     await asyncio.Event().wait()
