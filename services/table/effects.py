@@ -25,6 +25,7 @@ log = logs.get("effects")
 T = TypeVar("T")
 
 _TIMEOUT_S: Final = 5.0
+_OPEN_HANDS: Final = 1_000
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
 _TRANSIENT: Final = {errors.Trouble.UNAVAILABLE, errors.Trouble.OVERLOADED, errors.Trouble.DRAINING, "RATE_LIMITED"}
@@ -111,6 +112,12 @@ class Ledger:
             metrics.FAULTS.labels("void").inc()
             log.error("the ledger refuses to void", extra={"hand": hand_id, "reason": refusal.reason})
         return commands.LedgerVoided(hand_id)
+
+    async def open_hands(self, older_than_ms: int) -> list[tuple[str, str]]:
+        """Open hands and their tables, by id, the oldest first. Raises UNAVAILABLE."""
+        request = ledger_pb2.ListOpenHandsRequest(older_than_ms=older_than_ms, limit=_OPEN_HANDS)
+        found = await remote.ask(self._stub.ListOpenHands(request, timeout=_TIMEOUT_S), "ledger")
+        return [(hand.hand_id, hand.table_id) for hand in found.hands]
 
 
 def _settled(settlement: ledger_pb2.Settlement) -> commands.LedgerSettled:

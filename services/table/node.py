@@ -60,6 +60,8 @@ class Settings:
     report_s: float = seats.REPORT_S  # between reports to the lobby; who has not reported three times is dead
     cut_events: int = 1_000  # a log that has grown so long is cut, between two hands
     review_s: float = 60.0  # so often some node looks at every open table: nothing that was lost stays lost
+    lost_s: float = 600.0  # an open hand of the ledger that is so old and has no table any more is void
+    lost_sweep_s: float = 60.0
     store_patience_s: float = 5.0
     drain_s: float = 10.0
 
@@ -253,7 +255,7 @@ class Node:
         if self.settings.node_id != UNNAMED:
             with contextlib.suppress(StoreLost):  # then the one before counts as dead a little later
                 await self.store.succeed(self.settings.node_id, self._id)
-        works = {"poll": self._poll, "sweep": self._sweep, "heartbeats": self._heartbeats}
+        works = {"poll": self._poll, "sweep": self._sweep, "heartbeats": self._heartbeats, "lost": self._void_lost}
         tasks = [asyncio.create_task(lasting(where, work)) for where, work in works.items()]
         try:
             yield
@@ -306,6 +308,24 @@ class Node:
                 if actor.audience.streams and time.monotonic() - actor.used_at > self.settings.report_s:
                     actor.tell(commands.Tick())
                 await actor.cut()
+
+    async def _void_lost(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.lost_sweep_s * random.uniform(0.8, 1.2))
+            try:
+                await self.void_lost()
+            except (StoreLost, Refusal) as error:
+                _log.info("lost hands not looked for", extra={"why": str(error)})
+
+    async def void_lost(self) -> None:
+        """Voids old open hands whose table's log is gone: nobody else can end them, and they hold their players.
+
+        Raises StoreLost, UNAVAILABLE.
+        """
+        for hand_id, table_id in await self._ledger.open_hands(int(1000 * self.settings.lost_s)):
+            if not await self.store.exists(table_id):
+                _log.warning("table lost", extra={"table": table_id, "hand": hand_id})
+                await self._ledger.void(hand_id, "table lost")
 
     async def drain(self) -> None:
         """Takes no new tables, sends everybody to another node, and waits until what was asked is done."""

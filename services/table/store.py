@@ -80,6 +80,10 @@ class Store:
         found: list[Any] = await self._pipe.call("XRANGE", key, f"{after_seq + 1}-0" if after_seq else "-", "+")
         return [fields[1] for _, fields in found]
 
+    async def exists(self, table_id: str) -> bool:
+        """Whether there is a log of this table. Raises StoreLost."""
+        return bool(await self._pipe.call("EXISTS", f"{{{self._shard(table_id)}}}:t:{table_id}:log"))
+
     async def append(
         self, table_id: str, expected: int, new: int, entry: bytes, deadline_ms: int | None, keep_ms: int | None
     ) -> bool:

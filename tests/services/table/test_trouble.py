@@ -18,7 +18,7 @@ from servicekit.pipe import StoreLost
 from services.table import commands
 from services.table.effects import Ledger
 from services.table.store import Store
-from tests.services.table.stack import Stack, act, fresh, look, metadata, terms, until, until_async
+from tests.services.table.stack import Stack, act, fresh, look, metadata, table_node, terms, until, until_async
 from tests.services.table.test_streams import close, happy_hand
 
 
@@ -142,3 +142,27 @@ async def test_a_hand_that_the_ledger_will_not_settle_is_voided_there_and_frees_
             assert answer == commands.LedgerVoided(hand_id)
         else:
             await stack.ledger.VoidHand(ledger_pb2.VoidHandRequest(hand_id=hand_id), timeout=5)
+
+
+async def test_an_open_hand_whose_table_is_lost_is_voided_and_others_are_not(stack: Stack) -> None:
+    live, _, clients = await happy_hand(stack)
+    ids = [player.player_id for player in await stack.players()]
+    lost = fresh("lost")
+
+    async def open_hand(number: int) -> None:
+        request = ledger_pb2.OpenHandRequest(hand_id=f"{lost}-{number}", player_ids=ids, table_id=lost)
+        await stack.ledger.OpenHand(request, timeout=5)
+
+    await open_hand(1)
+    async with table_node(stack.redis_url, stack.nats_url, stack.ledger_port) as node:
+        await node.service.node.void_lost()  # it is not old enough
+        with pytest.raises(grpc.aio.AioRpcError):
+            await open_hand(2)
+    async with table_node(stack.redis_url, stack.nats_url, stack.ledger_port, lost_s=0.0) as node:
+        await node.service.node.void_lost()
+        await open_hand(2)
+        await node.service.node.void_lost()
+    open_hands = await stack.ledger.ListOpenHands(ledger_pb2.ListOpenHandsRequest(limit=1_000), timeout=5)
+    assert f"{live}-1" in {hand.hand_id for hand in open_hands.hands}
+    assert lost not in {hand.table_id for hand in open_hands.hands}
+    await close(clients)
