@@ -58,7 +58,8 @@ class Stack:
     def addresses(self) -> dict[str, str]:
         """What a person may want to open, by name."""
         host = "127.0.0.1"
-        found = {"gateway (gRPC, REST)": f"http://{self.address}", "gateway with TLS": f"https://{self.tls_address}"}
+        found = {"page to play on": f"http://{self.address}/"}
+        found |= {"gateway (gRPC, REST)": f"http://{self.address}", "gateway with TLS": f"https://{self.tls_address}"}
         found |= {"REST": f"http://{self.address}/v1/", "health": f"http://{self.address}/healthz"}
         found |= {"metrics of gateway": f"http://{host}:{self.ports.gateway_metrics}/metrics"}
         for service, nodes in self.ports.services.items():

@@ -41,13 +41,16 @@ class Person:
         self.address = address
         self.errors: list[str] = []
         self.network_cut = False
+        self.refused = False
         page.on("console", self._heard)
         page.on("pageerror", lambda error: self.errors.append(f"exception: {error}"))
 
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type not in ("error", "warning") or (self.network_cut and _CUT.search(message.text)):
             return
-        self.errors.append(f"{message.type}: {message.text}")
+        if self.refused and "status of 404" in message.text:
+            return
+        self.errors.append(f"{message.type}: {message.text} {message.location.get('url', '')}")
 
     async def open(self, route: str = "") -> None:
         """Goes to a page of the client, as by a link."""

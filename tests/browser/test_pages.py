@@ -57,6 +57,15 @@ async def test_the_language_is_switched_and_kept(crowd: Crowd) -> None:
     assert await person.page.get_attribute("html", "lang") == "en"
 
 
+@pytest.mark.parametrize("route", ["nowhere", "tables/../v1/profile", "tables/m%2F..", "hands/m0-1", "rooms/none"])
+async def test_an_address_that_leads_nowhere_leads_home_or_says_so(crowd: Crowd, route: str) -> None:
+    person = await crowd.person()
+    person.refused = True  # what is not there is refused, and browsers put that on the console
+    await person.see(".room")
+    await person.open(route)
+    await person.see(".room, .empty")
+
+
 async def test_both_languages_have_the_same_words(crowd: Crowd) -> None:
     person = await crowd.person()
     keys = await person.page.evaluate(
@@ -153,6 +162,64 @@ async def test_cards_are_picked_by_mouse_drag_and_keyboard(crowd: Crowd) -> None
     assert sorted(before) == sorted(after)
     assert len(await one.picked()) == 5
     await one.picture("pages/picked")
+
+
+async def test_observers_see_cards_by_leave_alone(crowd: Crowd) -> None:
+    people = [await crowd.person(locale="en-GB") for _ in range(3)]
+    for person in people:
+        await person.see(".room")
+    await meet(people, "happy-beginner")
+    watcher = await crowd.person(locale="en-GB", route="rooms/happy-beginner")
+    card = f"[data-table='{people[0].page.url.rpartition('/')[2]}']"
+    await watcher.see(f"{card} .small")
+    await watcher.page.click(f"{card} .small >> nth=0")
+    await watcher.see(".table-page")
+    for person in people:
+        await person.see("[data-act=ready]")
+        await person.do("ready")
+    await watcher.see(".hand")
+    name = await text(watcher, ".plate.me .name")
+    [watched] = [person for person in people if await text(person, ".plate.me .name") == name]
+    await watched.see(".hand [data-card]")
+    assert await watcher.cards() == set()
+    await watched.page.click(".menu summary")
+    await watched.page.click("[data-act=allow]")
+    await watcher.see(".hand [data-card]")
+    assert await watcher.cards() == await watched.cards()
+    await watcher.picture("pages/observer-with-leave")
+    await watched.picture("pages/menu")
+    await watched.page.click("[data-act=allow]")
+
+    async def hidden() -> bool:
+        return await watcher.cards() == set()
+
+    await until(hidden, "the cards are hidden again")
+    assert "leave" in await watcher.due()
+    assert not {"play", "hint", "bid-3", "trustee", "allow"} & set(await watcher.due())
+
+
+async def test_the_trustee_plays_until_the_player_is_back(crowd: Crowd) -> None:
+    people = [await crowd.person(locale="en-GB") for _ in range(3)]
+    for person in people:
+        await person.see(".room")
+    await meet(people, "happy-beginner")
+    for person in people:
+        await person.see("[data-act=ready]")
+        await person.do("ready")
+    for person in people:
+        await person.see(".hand [data-card]")
+        await person.page.click(".menu summary")
+        await person.page.click("[data-act=trustee]")
+    one = people[0]
+    await one.see("[data-act=back]")
+    await one.picture("pages/trustee")
+    # All three trustees pass, and the hand is dealt again: nobody has done anything himself.
+    await one.do("back")
+
+    async def mine() -> bool:
+        return "back" not in await one.due()
+
+    await until(mine, "the player plays himself again")
 
 
 async def serious(person: Person, axe: str) -> list[str]:

@@ -14,6 +14,7 @@ import { toast } from "./parts/dialog.js";
 import { startTicker } from "./parts/ticker.js";
 
 const PAGES = { "": LobbyPage, rooms: RoomPage, wait: WaitPage, tables: TablePage, leaders: LeadersPage, me: ProfilePage, hands: HandPage };
+const PART = /^[\w.-]{0,96}$/;
 const LINKS = [["", "lobby"], ["leaders", "leaders"], ["me", "me"]];
 
 class App {
@@ -54,7 +55,8 @@ class App {
   }
 
   open() {
-    const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+    const parts = location.hash.replace(/^#\/?/, "").split("/");
+    const [name, ...rest] = parts.every((part) => PART.test(part)) ? parts : [""]; // they become parts of calls' paths
     this.page?.close?.();
     this.route = name in PAGES ? name : "";
     this.page = new PAGES[this.route](this, ...rest);

@@ -97,7 +97,8 @@ export class Table {
     if (!proof || clock.phase !== "PHASE_SEED" || this.seeded === proof.dealId) return;
     this.seeded = proof.dealId;
     witnessed.add(proof.dealId, { commitment: proof.commitment });
-    if (you < 0 || observing || proof.clientSeeds[you]) return;
+    // For a trustee's seat the deal does not wait: a seed would come too late.
+    if (you < 0 || observing || this.state.seats[you].trustee || proof.clientSeeds[you]) return;
     const seed = base64Of(crypto.getRandomValues(new Uint8Array(16)));
     const { dealId } = proof;
     this.act({ giveSeed: { seed } }).then(

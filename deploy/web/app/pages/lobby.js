@@ -2,6 +2,7 @@
 
 import { h } from "../dom.js";
 import { amount, roomName, sorry, t } from "../i18n.js";
+import { randomId } from "../net/session.js";
 import { follow } from "../net/stream.js";
 import { toast } from "../parts/dialog.js";
 
@@ -38,12 +39,31 @@ export class LobbyPage {
     return "on";
   }
 
+  /** Whether no room is open to who has so little. */
+  broke() {
+    const { profile } = this.app;
+    return profile && this.rooms?.length && this.rooms.every((room) => BigInt(room.terms.minimumChips) > BigInt(profile.chips));
+  }
+
+  async relief() {
+    try {
+      const { chips, claimsLeft } = await this.app.session.call("POST", "/v1/relief", { commandId: randomId() });
+      toast(t("relief_given", { chips: amount(chips), n: claimsLeft }));
+      await this.app.loadProfile();
+    } catch (error) {
+      toast(sorry(error));
+    }
+  }
+
   view() {
     const { profile } = this.app;
     return h("div", { class: "lobby" },
       profile?.tableId && h("section", { class: "banner" },
         h("p", {}, t("you_sit_at_a_table")),
         h("a", { class: "button primary", href: `#/tables/${profile.tableId}` }, t("back_to_table"))),
+      this.broke() && h("section", { class: "banner" },
+        h("p", {}, t("you_are_broke")),
+        h("button", { type: "button", class: "primary", onclick: () => this.relief() }, t("claim_relief"))),
       h("section", { class: "hero" },
         h("div", {},
           h("h1", {}, profile ? t("hello", { name: profile.player.displayName }) : t("brand")),

@@ -108,8 +108,8 @@ export class RoomPage {
       h("div", { class: "mini", "aria-hidden": "true" }),
       h("p", { class: "phase" }, t(`phase_${table.phase}`)),
       h("p", { class: "facts" },
-        table.baseChips !== "0" && `${t("base")} ${amount(table.baseChips)}`,
-        table.observers > 0 && ` · ${t("observers", { n: table.observers })}`),
+        [table.baseChips !== "0" && `${t("base")} ${amount(table.baseChips)}`, table.observers > 0 && t("observers", { n: table.observers })]
+          .filter(Boolean).join(" · ")),
       h("ul", { class: "seats-list" }, [0, 1, 2].map((seat) => this.seat(table, seat, byChoice && !mine))),
       mine && h("a", { class: "button primary", href: `#/tables/${table.tableId}` }, t("back_to_table")));
   }

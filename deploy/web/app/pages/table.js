@@ -32,6 +32,7 @@ export class TablePage {
     this.shownResult = "";
     this.names = { handId: "", names: [] };
     this.keys = (event) => this.key(event);
+    this.shut = (event) => shutSheets(event.target);
   }
 
   title() {
@@ -40,12 +41,14 @@ export class TablePage {
 
   start() {
     document.addEventListener("keydown", this.keys);
+    document.addEventListener("pointerdown", this.shut);
     this.table.run();
   }
 
   /** Leaves the page, not the seat: the trustee plays until one is back. */
   close() {
     document.removeEventListener("keydown", this.keys);
+    document.removeEventListener("pointerdown", this.shut);
     this.table.close();
   }
 
@@ -217,4 +220,9 @@ export class TablePage {
     }
     return h("div", { class: "middle", key: "middle" });
   }
+}
+
+/** Closes what has been opened over the table, except where the player has just pressed. */
+function shutSheets(target) {
+  for (const sheet of document.querySelectorAll(".bar details[open]")) if (!sheet.contains(target)) sheet.open = false;
 }

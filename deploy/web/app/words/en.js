@@ -9,6 +9,7 @@ export const en = {
   hello: "Welcome, {name}", your_standing: "{title} · {rating} points", online: "{n} online",
   quick_start: "Quick start", book_classic: "Classic", book_happy: "Happy", book_rob: "Rob",
   about_classic: "Bid, then rob; the table agrees on the base; show your hand", about_happy: "Bid 1, 2 or 3; bombs and springs double", about_rob: "Call and rob; show for ×3; matched for you; titles",
+  you_are_broke: "You have too few chips for any room.", claim_relief: "Claim relief", relief_given: "{chips} chips for you; {n} more claims today",
   you_sit_at_a_table: "You still sit at a table.", back_to_table: "Back to the table",
   base: "Base", entry: "Entry", rake: "Rake", playing: "Playing", players_at_tables: "{players} at {tables} tables", tables: "Tables",
   play: "Play", too_few_chips: "Too few chips", too_many_chips: "Too many chips", chips: "Chips", rating: "Rating",

@@ -9,6 +9,7 @@ export const zh = {
   hello: "{name}，欢迎", your_standing: "{title} · {rating} 分", online: "{n} 人在线",
   quick_start: "快速开始", book_classic: "三人斗地主", book_happy: "欢乐斗地主", book_rob: "抢地主",
   about_classic: "叫分抢地主，底分自定，可摊打", about_happy: "叫 1、2、3 分，炸弹春天翻倍", about_rob: "叫地主抢地主，明牌三倍，自动匹配，有头衔",
+  you_are_broke: "积分太少，哪个房间也进不去了。", claim_relief: "领救济", relief_given: "得到 {chips} 积分，今天还可领 {n} 次",
   you_sit_at_a_table: "你有一桌牌还没打完。", back_to_table: "回到牌桌",
   base: "底分", entry: "入场", rake: "回收", playing: "在玩", players_at_tables: "{players} 人 {tables} 桌", tables: "牌桌",
   play: "开始", too_few_chips: "积分不足", too_many_chips: "积分超出", chips: "积分", rating: "等级分",
