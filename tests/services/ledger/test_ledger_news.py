@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
 
 from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import ledger_pb2, news_pb2
 from deploy.local import ports
+from deploy.local.servers import Postgres
 from servicekit import clients
-from tests.services.ledger.conftest import Database, Ledger, serve
+from tests.services.ledger.conftest import Database, Ledger, make_database, serve
 from tests.services.ledger.records import record
 from tests.services.ledger.test_ledger_keys import opened, settle
 
@@ -38,16 +41,24 @@ async def test_settlements_and_grants_are_told(ledger: Ledger, nats: str, fresh:
         assert change.balances == [ledger_pb2.Balance(player_id=players[2], chips=1000, title="casual_labourer")]
 
 
+@pytest.fixture
+async def quiet(postgres: Postgres) -> AsyncIterator[Database]:
+    """A ledger that no service runs on yet."""
+    made = await make_database(postgres)
+    yield made
+    postgres.psql(f"DROP DATABASE {made.name} WITH (FORCE)")
+
+
 async def test_without_nats_hands_are_settled_and_the_news_wait(
-    database: Database, nats: str, fresh: Callable[[str], str]
+    quiet: Database, nats: str, fresh: Callable[[str], str]
 ) -> None:
     nowhere = f"nats://127.0.0.1:{ports.free(1)[0]}"
-    async with serve(database, nowhere) as ledger:
+    async with serve(quiet, nowhere) as ledger:
         hand_id, players = await opened(ledger, fresh)
         request = settle(record(hand_id, players, winner="landlord", landlord=2))
         assert (await ledger.internal.Settle(request)).result == ledger_pb2.RESULT_APPLIED
         assert await ledger.root.fetchval("SELECT count(*) FROM ledger.outbox WHERE key = $1", hand_id) == 1
-    async with serve(database, nats) as ledger:
+    async with serve(quiet, nats) as ledger:
         await eventually(lambda: none_waits(ledger))
 
 
@@ -72,12 +83,12 @@ async def one_leads(ledger: Ledger) -> bool:
 
 
 async def test_one_of_several_relays_leads_and_another_follows(
-    database: Database, nats: str, fresh: Callable[[str], str]
+    quiet: Database, nats: str, fresh: Callable[[str], str]
 ) -> None:
     async with contextlib.AsyncExitStack() as rest:
         first = contextlib.AsyncExitStack()
-        await first.enter_async_context(serve(database, nats))
-        ledger, _ = [await rest.enter_async_context(serve(database, nats)) for _ in range(2)]
+        await first.enter_async_context(serve(quiet, nats))
+        ledger, _ = [await rest.enter_async_context(serve(quiet, nats)) for _ in range(2)]
         for _ in range(2):
             await eventually(lambda: one_leads(ledger))
             await opened(ledger, fresh)  # three grants, three news
