@@ -86,7 +86,7 @@ class Patience:
     longest_ms: int = 600_000  # in the queue at all
     rematch_ms: int = 6_000  # before those who just sat together are put together again though others wait
     fill_ms: int = 0  # before bots fill a table; 0 = bots wait like everybody
-    again_ms: int = 5_000  # between looks once the window is open to all
+    again_ms: int = 15_000  # between looks once the window is open to all
 
 
 class Store:
@@ -189,7 +189,7 @@ class Store:
         self, room_id: str, ticket_ids: Sequence[str], watcher: str, now_ms: int, *, attach: bool = False
     ) -> list[Ticket | None]:
         """Keeps tickets alive for the instance `watcher`, and reads them; `attach` when it begins to watch."""
-        arguments = [now_ms, now_ms + self._patience.lease_ms, watcher, int(attach), *ticket_ids]
+        arguments = [now_ms + self._patience.lease_ms, watcher, int(attach), *ticket_ids]
         waits, *found = await self._run("watch", room_id, arguments)
         recent = [int(wait) for wait in waits]
         return [

@@ -6,7 +6,7 @@
 --   :waits       what the last matched tickets waited      :epoch  this life of the queue
 --   :made        matches that JetStream has not been told of yet
 -- A claim is its three ticket ids, sorted, joined by commas. Members of index, age, due and bots are
--- "<arrival ms, 15 digits>|<second coordinate>|<ticket>", so that equals sort by arrival and need no further look-up.
+-- "<arrival ms, 15 digits>|<near>|<also>|<ticket>", so that equals sort by arrival and need no further look-up.
 local room = KEYS[1]
 local INDEX, AGE, DUE, BOTS = room .. ':index', room .. ':age', room .. ':due', room .. ':bots'
 local LEASE, CLAIMS, OWNERS, WAITS = room .. ':lease', room .. ':claims', room .. ':owners', room .. ':waits'
@@ -15,27 +15,26 @@ local function key_of(ticket)
   return room .. ':t:' .. ticket
 end
 
-local function member_of(joined, also, ticket)
-  return string.format('%015d|%d|%s', joined, also, ticket)
+local function member_of(joined, near, also, ticket)
+  return string.format('%015d|%d|%d|%s', joined, near, also, ticket)
 end
 
 local function parse(member)
-  local joined, also, ticket = string.match(member, '^(%d+)|(-?%d+)|(.+)$')
-  return tonumber(joined), tonumber(also), ticket
+  local joined, near, also, ticket = string.match(member, '^(%d+)|(-?%d+)|(-?%d+)|(.+)$')
+  return tonumber(joined), tonumber(near), tonumber(also), ticket
 end
 
 -- Takes a ticket out of everything that is searched.
-local function withdraw(ticket, joined, also)
-  local member = member_of(joined, also, ticket)
+local function withdraw(member)
   redis.call('ZREM', INDEX, member)
   redis.call('ZREM', AGE, member)
   redis.call('ZREM', DUE, member)
   redis.call('ZREM', BOTS, member)
 end
 
--- Puts a waiting ticket where it can be found; its place in the queue is that of its arrival.
+-- Puts a waiting ticket where it can be found; its place in the queue is that of its arrival. Due 0: before all others.
 local function offer(ticket, joined, near, also, reserve, due)
-  local member = member_of(joined, also, ticket)
+  local member = member_of(joined, near, also, ticket)
   if reserve == '1' then
     redis.call('ZADD', BOTS, joined, member)
   else
@@ -48,8 +47,8 @@ end
 -- Ends a waiting ticket.
 local function finish_waiting(ticket, state, keep_s)
   local key = key_of(ticket)
-  local t = redis.call('HMGET', key, 'joined', 'also')
-  withdraw(ticket, tonumber(t[1]), tonumber(t[2]))
+  local t = redis.call('HMGET', key, 'joined', 'near', 'also')
+  withdraw(member_of(t[1], t[2], t[3], ticket))
   redis.call('ZREM', LEASE, ticket)
   redis.call('HSET', key, 'state', state)
   redis.call('EXPIRE', key, keep_s)
@@ -57,11 +56,11 @@ end
 
 -- A ticket as callers read it: state, joined, table, position (0 = not waiting), player; nil when there is none.
 local function answer(ticket)
-  local t = redis.call('HMGET', key_of(ticket), 'state', 'joined', 'table', 'also', 'matched')
+  local t = redis.call('HMGET', key_of(ticket), 'state', 'joined', 'table', 'matched')
   if not t[1] then return false end
   local position = 0
   if t[1] == 'waiting' then
     position = redis.call('ZCOUNT', AGE, '-inf', '(' .. t[2]) + 1
   end
-  return {t[1], t[2], t[3] or '', position, t[5] or ''}
+  return {t[1], t[2], t[3] or '', position, t[4] or ''}
 end

@@ -1,7 +1,8 @@
--- Looks for others for the tickets that are due, the longest due first, and claims threes.
+-- Looks for others for the tickets that are due, and claims threes. A ticket is due when it comes, whenever its window
+-- widens, and every so often after that.
 -- ARGV: now, how many to look for, claim lease end, owner, windows ("age:near:also,..." by age), nearest on each side,
 --       oldest, age from which a rematch is allowed, age from which bots fill (0 = never), when to look again at the end
--- Returns {how many were looked for, epoch, {claim, who, joined, who, joined, who, joined}, ...} with who in the claim's order.
+-- Returns {how many were looked for, epoch, {claim, who, joined, who, joined, who, joined}, ...}, who in the claim's order.
 local now, limit, lease, owner = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local nearest, oldest, rematch, fill, again =
   tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
@@ -38,57 +39,69 @@ local function within(one, other, allowed)
   return math.abs(one.near - other.near) <= allowed.near and math.abs(one.also - other.also) <= allowed.also
 end
 
-local function ticket_at(member, near)
-  local joined, also, ticket = parse(member)
-  return {
-    member = member, ticket = ticket, joined = joined, also = also, near = tonumber(near), window = window(now - joined)
-  }
+local function ticket_at(member)
+  local joined, near, also, ticket = parse(member)
+  return {member = member, ticket = ticket, joined = joined, near = near, also = also, window = window(now - joined)}
 end
+
+-- No window is wider than that of the oldest.
+local function reach()
+  local members = redis.call('ZRANGE', AGE, 0, 0)
+  return members[1] and window(now - parse(members[1])).near or 0
+end
+local reached = reach()
 
 -- Who may come into question for `one`, the longest waiting first: its neighbours by strength, and the oldest of all.
 local function candidates(one)
   local found, known = {}, {[one.member] = true}
   local function take(members)
-    for i = 1, #members, 2 do
-      if not known[members[i]] then
-        known[members[i]] = true
-        found[#found + 1] = ticket_at(members[i], members[i + 1])
+    for _, member in ipairs(members) do
+      if not known[member] then
+        known[member] = true
+        found[#found + 1] = ticket_at(member)
       end
     end
   end
-  -- One more than asked for: the ticket finds itself on one side.
-  take(redis.call('ZRANGEBYSCORE', INDEX, one.near, '+inf', 'WITHSCORES', 'LIMIT', 0, nearest + 1))
-  take(redis.call('ZREVRANGEBYSCORE', INDEX, one.near, '-inf', 'WITHSCORES', 'LIMIT', 0, nearest + 1))
-  for _, member in ipairs(redis.call('ZRANGE', AGE, 0, oldest - 1)) do
-    if not known[member] then take({member, redis.call('ZSCORE', INDEX, member)}) end
-  end
+  -- One more than asked for: the ticket finds itself on both sides.
+  take(redis.call('ZRANGEBYSCORE', INDEX, one.near, one.near + reached, 'LIMIT', 0, nearest + 1))
+  take(redis.call('ZREVRANGEBYSCORE', INDEX, one.near, one.near - reached, 'LIMIT', 0, nearest + 1))
+  take(redis.call('ZRANGE', AGE, 0, oldest - 1))
   table.sort(found, function(a, b) return a.member < b.member end)
   return found
 end
 
 -- The oldest two whose spread with `one` is within the window of the oldest of the three.
 local function two_of(one, others, rematches)
+  local function suit(a, b, allowed)
+    return within(a, b, allowed) and (rematches or not sat_together(a, b))
+  end
   for i = 1, #others - 1 do
     local first = others[i]
     local allowed = first.joined < one.joined and first.window or one.window
-    if within(one, first, allowed) and (rematches or not sat_together(one, first)) then
+    if suit(one, first, allowed) then
       for j = i + 1, #others do
         local second = others[j]
-        if within(one, second, allowed) and within(first, second, allowed)
-          and (rematches or not (sat_together(one, second) or sat_together(first, second))) then
-          return {one, first, second}
-        end
+        if suit(one, second, allowed) and suit(first, second, allowed) then return {one, first, second} end
       end
     end
   end
   return nil
 end
 
-local function three_for(one, others)
+local function three_with(one, others)
   local three = two_of(one, others, false)
   if three or #others < 2 then return three end
   local waited = now - math.min(one.joined, others[1].joined)
   if waited >= rematch or redis.call('ZCARD', AGE) == 3 then three = two_of(one, others, true) end
+  return three
+end
+
+-- A three for `one`; or for one that has waited longer and could sit with it, perhaps with others that come before it.
+local function three_for(one, others)
+  local three = three_with(one, others)
+  if three and three[2].joined < one.joined then
+    three = three_with(three[2], candidates(three[2])) or three
+  end
   return three
 end
 
@@ -103,7 +116,7 @@ local function with_bots(one, others)
     end
   end
   for _, member in ipairs(redis.call('ZRANGE', BOTS, 0, 2 - #three)) do
-    three[#three + 1] = ticket_at(member, 0)
+    three[#three + 1] = ticket_at(member)
   end
   return #three == 3 and three or nil
 end
@@ -119,7 +132,7 @@ local function claim(three)
   local found = {id}
   for _, ticket in ipairs(ids) do
     local one = by_id[ticket]
-    withdraw(ticket, one.joined, one.also)
+    withdraw(one.member)
     redis.call('ZREM', LEASE, ticket)
     redis.call('HSET', key_of(ticket), 'state', 'claimed')
     found[#found + 1] = redis.call('HGET', key_of(ticket), 'who')
@@ -137,17 +150,20 @@ local function look_again_at(one)
   return now + again
 end
 
-local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', now, 'LIMIT', 0, limit)
+-- Newcomers first, for they may complete a three at once; a quarter is kept for those who have waited.
+local due = redis.call('ZRANGEBYSCORE', DUE, 0, 0, 'LIMIT', 0, limit - math.floor(limit / 4))
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', DUE, '(0', now, 'LIMIT', 0, limit - #due)) do
+  due[#due + 1] = member
+end
 local result = {#due, redis.call('GET', room .. ':epoch') or ''}
 for _, member in ipairs(due) do
-  local near = redis.call('ZSCORE', INDEX, member)
-  if near then -- not claimed a moment ago by another that was due
-    local one = ticket_at(member, near)
+  if redis.call('ZSCORE', INDEX, member) then -- not claimed a moment ago by another that was due
+    local one = ticket_at(member)
     local others = candidates(one)
     local three = three_for(one, others)
     if not three and fill > 0 and now - one.joined >= fill then three = with_bots(one, others) end
     if three then
-      result[#result + 1] = claim(three)
+      result[#result + 1] = claim(three) -- perhaps without `one`, which is still due then
     else
       local next_look = look_again_at(one)
       if fill > 0 and one.joined + fill > now then next_look = math.min(next_look, one.joined + fill) end

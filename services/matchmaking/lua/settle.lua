@@ -23,7 +23,7 @@ for ticket in string.gmatch(claim, '[^,]+') do
   else
     redis.call('HSET', key, 'state', 'waiting')
     redis.call('ZADD', LEASE, ARGV[5], ticket)
-    if t[5] ~= '1' then offer(ticket, tonumber(t[1]), t[2], tonumber(t[3]), t[4], ARGV[6]) end
+    if t[5] ~= '1' then offer(ticket, t[1], t[2], t[3], t[4], ARGV[6]) end
   end
 end
 redis.call('LTRIM', WAITS, 0, 29)

@@ -13,7 +13,7 @@ for _, ticket in ipairs(redis.call('ZRANGEBYSCORE', LEASE, '-inf', ARGV[7], 'LIM
   expire(ticket, 'gone')
 end
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', AGE, '-inf', ARGV[2], 'LIMIT', 0, limit)) do
-  local _, _, ticket = parse(member)
+  local _, _, _, ticket = parse(member)
   expire(ticket, 'too_long')
 end
 local result = {ended, redis.call('GET', room .. ':epoch') or ''}

@@ -1,9 +1,9 @@
 -- Keeps watched tickets alive and reads them.
--- ARGV: now, lease end, watching instance, attach (1: the newest, 0: it goes on), then the tickets
+-- ARGV: lease end, watching instance, attach (1: the newest, 0: it goes on), then the tickets
 -- Returns {{what the last matched tickets waited, ...}, the tickets' answers in order (0 for one that is not there)}.
-local now, lease, watcher, attach = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local lease, watcher, attach = ARGV[1], ARGV[2], ARGV[3]
 local result = {redis.call('LRANGE', WAITS, 0, -1)}
-for i = 5, #ARGV do
+for i = 4, #ARGV do
   local ticket = ARGV[i]
   local key = key_of(ticket)
   local t = redis.call('HMGET', key, 'state', 'absent', 'joined', 'near', 'also', 'reserve')
@@ -11,7 +11,7 @@ for i = 5, #ARGV do
     if attach == '1' or t[2] == '1' then redis.call('HSET', key, 'watcher', watcher, 'absent', 0) end
     if t[1] == 'waiting' then
       redis.call('ZADD', LEASE, 'GT', lease, ticket)
-      if t[2] == '1' then offer(ticket, tonumber(t[3]), t[4], tonumber(t[5]), t[6], now) end
+      if t[2] == '1' then offer(ticket, t[3], t[4], t[5], t[6], 0) end
     end
   end
   result[#result + 1] = answer(ticket) or 0

@@ -30,4 +30,4 @@ def three_for(one: Waiting, others: list[Waiting], now_ms: int) -> list[Waiting]
 
 def _age(ticket: Waiting) -> str:
     """By arrival; the order of those who came in one millisecond is as good as any, but the scripts' own."""
-    return f"{ticket.joined_ms:015}|{ticket.strength.also}|{ticket.ticket_id}"
+    return f"{ticket.joined_ms:015}|{ticket.strength.near}|{ticket.strength.also}|{ticket.ticket_id}"
