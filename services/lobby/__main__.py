@@ -27,7 +27,7 @@ class Owner:
 class Keys:
     """What `jwks` reads."""
 
-    file: str = setting("DDZ_JWT_KEYS_FILE", "private JWK set, newest first")
+    file: str = setting("DDZ_JWT_KEYS_FILE", "private JWK set; the first key signs")
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ class Config:
     ledger_target: str = setting("DDZ_LEDGER_TARGET", "gRPC target of the ledger")
     table_target: str = setting("DDZ_TABLE_TARGET", "gRPC target of the table service")
     rooms_file: str = setting("DDZ_ROOMS_FILE", "the rooms (YAML)")
-    jwt_keys_file: str = setting("DDZ_JWT_KEYS_FILE", "private JWK set to sign with, newest first")
+    jwt_keys_file: str = setting("DDZ_JWT_KEYS_FILE", "private JWK set; the first key signs")
     access_token_s: int = setting("DDZ_ACCESS_TOKEN_S", "seconds that an access token is good for", 900, least=1)
     refresh_token_s: int = setting(
         "DDZ_REFRESH_TOKEN_S", "seconds that a refresh token is good for", 30 * 86_400, least=1

@@ -1,7 +1,7 @@
 """Tokens: access is a JWT (ES256) that the gateway checks by the public keys; refresh is a random text, kept hashed.
 
-The keys file is a private JWK set, newest first. Access tokens are signed with the first key; the gateway takes every
-key of the public set, so a new key goes into both files first, and the old one leaves when its last token has run out.
+The keys file is a private JWK set. Access tokens are signed with the first key; the gateway takes every key of the
+public set, which it reads at its start alone, so it is told of a new key before that signs (docs/operations.md).
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ import datetime
 import hmac
 import http.client
 import json
-import shutil
 import socket
 import ssl
 import stat
@@ -31,6 +30,12 @@ from deploy.local.leash import Leash
 from deploy.local.stack import Stack
 from servicekit import errors
 
+NEW_KEY = {
+    **jwt.algorithms.ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()), as_dict=True),
+    "kid": "new",
+    "alg": "ES256",
+    "use": "sig",
+}
 WITHOUT_TOKEN = {"Login", "Register", "Refresh"}
 FILES = (lobby_pb2, matchmaking_pb2, table_pb2, ledger_pb2)
 METHODS = [
@@ -307,10 +312,11 @@ def test_only_the_metrics_of_the_admin_interface_are_seen(stack: Stack) -> None:
 
 @pytest.fixture(scope="module")
 def strict(stack: Stack, leash: Leash, scratch: Path) -> Iterator[str]:
-    """The address of a second gateway before the same services, with tight limits."""
+    """The address of a second gateway before the same services, with tight limits, and with a new key beside theirs."""
     folder = scratch / "strict"
     folder.mkdir()
-    shutil.copy(gateway.private_keys(stack.folder / "gateway"), gateway.private_keys(folder))
+    held = json.loads(gateway.private_keys(stack.folder / "gateway").read_text())["keys"]
+    gateway.private_keys(folder).write_text(json.dumps({"keys": [NEW_KEY, *held]}))
     doors = gateway.Doors(*ports.free(3))
     nodes = {service: [node.grpc for node in found] for service, found in stack.ports.services.items()}
     limits = gateway.Limits(player_per_s=1, player_burst=3, address_per_s=1, address_burst=4)
@@ -319,6 +325,16 @@ def strict(stack: Stack, leash: Leash, scratch: Path) -> Iterator[str]:
         address = f"127.0.0.1:{doors.plain}"
         process.wait_until(lambda: rest(address, "GET", "/healthz")[0] == 200)
         yield address
+
+
+def test_tokens_of_two_keys_are_good_while_keys_rotate(stack: Stack, strict: str) -> None:
+    """docs/operations.md; a gateway that has not been told of the new key takes the old one's alone."""
+    kid, key = key_of(stack)
+    old = jwt.encode(claims(sub="p900001"), key, algorithm="ES256", headers={"kid": kid})
+    new = jwt.encode(claims(sub="p900001"), jwt.PyJWK(NEW_KEY).key, algorithm="ES256", headers={"kid": NEW_KEY["kid"]})
+    asked = [(strict, old), (strict, new), (stack.address, old), (stack.address, new)]
+    answers = [rest(address, "GET", "/v1/balance", token=token)[0] for address, token in asked]
+    assert answers == [200, 200, 200, 401]
 
 
 def test_calls_of_a_player_have_a_limit_of_their_own(stack: Stack, strict: str) -> None:
