@@ -1,0 +1,408 @@
+"""`make chaos-table`: tables at a fast pace on two nodes behind the gateway, while nodes are killed with -9 all the
+time and Envoy, NATS, the ledger and the connection to Redis are interrupted.
+
+Every acknowledged command must stand in its log exactly once, every finished hand be settled exactly once, no table
+be stuck, and all clients see the same table in the end. The last line is JSON; the exit status is 1 when not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import uvloop
+from redis.asyncio import Redis
+
+from ddz.common.v1 import common_pb2
+from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
+from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
+from deploy.local import folders, gateway, ports, servers
+from deploy.local.leash import Leash
+from deploy.local.process import Process
+from servicekit import server
+from servicekit.pipe import Pipe
+from services.table.store import SCRIPTS, Store
+from tests.chaos.table_audit import check_acknowledged, check_ledger, read_logs, standstills
+from tests.chaos.table_player import Orders, Seat, Tokens
+from tests.services.table.stack import is_serving
+
+KILL_EVERY_S = (1.0, 2.0)
+INTERRUPT_EVERY_S = (8.0, 14.0)
+ALLOWED_MS = 3_000
+BOOKS = ("classic", "happy", "rob")
+CLOCKS = common_pb2.Clocks(
+    base_ms=20_000,
+    agree_ms=20_000,
+    auction_ms=10_000,
+    show_window_ms=100,
+    show_ms=5_000,
+    first_lead_ms=10_000,
+    play_ms=10_000,
+    trustee_ms=2_000,
+    countdown_ms=300,
+    seed_ms=50,
+)
+
+
+def terms(book: str) -> common_pb2.Terms:
+    """A room for the chaos; `classic` agrees on its base."""
+    return common_pb2.Terms(
+        room_id=f"chaos-{book}",
+        book=book,
+        base_min_chips=1,
+        base_max_chips=10 if book == "classic" else 1,
+        initial_multiplier=1,
+        rake_chips=1 if book == "rob" else 0,
+        minimum_chips=10,
+        clocks=CLOCKS,
+        matched=book == "rob",
+    )
+
+
+@dataclass
+class Victim:
+    """A program that can be killed and started again just as it was."""
+
+    name: str
+    start: Callable[[], Process]
+    process: Process
+    deaths_ms: list[int] = field(default_factory=list)
+
+    def kill(self) -> None:
+        self.process.popen.kill()
+        self.process.popen.wait()
+        self.deaths_ms.append(time.time_ns() // 1_000_000)
+        self.process = self.start()
+
+
+@dataclass
+class Rig:
+    """Everything that runs."""
+
+    nodes: list[Victim]
+    ledger: Victim
+    nats: Victim
+    envoy: Victim
+    valkey: servers.Server
+    gateway_port: int
+    node_ports: list[int]
+    ledger_port: int
+    tokens: Tokens
+
+
+@contextlib.contextmanager
+def rig(leash: Leash, folder: Path) -> Any:
+    """Starts servers, ledger, two table nodes and the gateway."""
+    with contextlib.ExitStack() as held:
+        nats_port, valkey_port, postgres_port, gateway_port, tls_port, metrics_port = ports.free(6)
+        valkey = held.enter_context(servers.valkey(leash, folder / "valkey", valkey_port))
+        nats = held.enter_context(servers.nats(leash, folder / "nats", nats_port))
+        postgres = held.enter_context(servers.postgres(leash, folder / "postgres", postgres_port))
+        migrate = {"DDZ_POSTGRES_OWNER_DSN": postgres.dsn("ddz_owner")}
+        done = _program(leash, folder, "ledger-migrate", "services.ledger", migrate, "migrate")
+        if done.popen.wait():
+            raise SystemExit(done.tail())
+        ledger_port, *node_ports = ports.free(3)
+        ledger_env = {"DDZ_POSTGRES_DSN": postgres.dsn("ddz_ledger"), "DDZ_NATS_URL": nats.url}
+        ledger = _service(leash, folder, "ledger", ledger_port, ledger_env)
+        table_env = {
+            "DDZ_REDIS_URL": valkey.url,
+            "DDZ_NATS_URL": nats.url,
+            "DDZ_LEDGER_TARGET": f"127.0.0.1:{ledger_port}",
+            "DDZ_TABLE_CUT_EVENTS": "1000000",
+            "DDZ_TABLE_KEEP_S": "7200",
+        }
+        nodes = [_service(leash, folder, "table", port, table_env) for port in node_ports]
+        for victim, port in zip((ledger, *nodes), (ledger_port, *node_ports), strict=True):
+            victim.process.wait_until(lambda: is_serving(port))  # noqa: B023
+        doors = gateway.Doors(gateway_port, tls_port, metrics_port)
+        plan = {"lobby": [ledger_port], "matchmaking": [ledger_port], "ledger": [ledger_port], "table": node_ports}
+        limits = gateway.Limits(player_per_s=10_000, player_burst=10_000)
+        configuration = gateway.prepare(folder / "gateway", doors, plan, limits)
+        start_envoy = _envoy(leash, folder / "gateway", configuration)
+        envoy = Victim("envoy", start_envoy, start_envoy())
+        restart_nats = _again(leash, nats.process, folder / "nats")
+        tokens = Tokens(gateway.private_keys(folder / "gateway"))
+        yield Rig(
+            nodes,
+            ledger,
+            Victim("nats", restart_nats, nats.process),
+            envoy,
+            valkey,
+            gateway_port,
+            node_ports,
+            ledger_port,
+            tokens,
+        )
+
+
+def _program(leash: Leash, folder: Path, name: str, module: str, env: dict[str, str], *arguments: str) -> Process:
+    argv: list[str | Path] = [sys.executable, "-m", module, *arguments]
+    return servers.run(leash, name, argv, folder, env=servers.environment() | env, cwd=folders.ROOT)
+
+
+def _service(leash: Leash, folder: Path, service: str, port: int, env: dict[str, str]) -> Victim:
+    name = f"{service}-{port}"
+
+    def start() -> Process:
+        own = {"DDZ_GRPC_ADDRESS": f"127.0.0.1:{port}", "DDZ_METRICS_ADDRESS": "127.0.0.1:0", "DDZ_NODE_ID": name}
+        return _program(leash, folder, name, f"services.{service}", {**env, **own, "DDZ_LOG_LEVEL": "WARNING"})
+
+    return Victim(name, start, start())
+
+
+def _envoy(leash: Leash, folder: Path, configuration: Path) -> Callable[[], Process]:
+    argv: list[str | Path] = [servers.envoy_binary(), "-c", configuration, "--disable-hot-restart"]
+    return lambda: servers.run(leash, "Envoy", [*argv, "--concurrency", "1", "-l", "error"], folder)
+
+
+def _again(leash: Leash, process: Process, folder: Path) -> Callable[[], Process]:
+    """Starts a program with the arguments that it was started with."""
+    argv = [str(part) for part in process.popen.args] if isinstance(process.popen.args, list) else []
+    own = argv[argv.index("--") + 1 :] if "--" in argv else argv
+    return lambda: servers.run(leash, process.name, own, folder)
+
+
+# ---- what breaks ----------------------------------------------------------------------------------------------------
+
+
+class Chaos:
+    """Kills nodes, and interrupts what stands behind them."""
+
+    def __init__(self, rig: Rig, seed: int) -> None:
+        self.rig = rig
+        self.rng = random.Random(seed)
+        self.counts: Counter[str] = Counter()
+        self.away: list[tuple[int, int]] = []
+        self.deaths_ms: list[int] = []
+
+    async def kill_nodes(self) -> None:
+        """Any node, as soon as another one serves: with none there is nothing to move to."""
+        while True:
+            await asyncio.sleep(self.rng.uniform(*KILL_EVERY_S))
+            number = self.rng.randrange(len(self.rig.nodes))
+            victim = self.rig.nodes[number]
+            others = [port for other, port in enumerate(self.rig.node_ports) if other != number]
+            if not await asyncio.to_thread(lambda: any(map(is_serving, others))):  # noqa: B023
+                continue
+            await asyncio.to_thread(victim.kill)
+            self.counts["nodes_killed"] += 1
+            self.deaths_ms.append(victim.deaths_ms[-1])
+
+    async def interrupt(self) -> None:
+        works = [self._envoy, self._nats, self._ledger, self._cut_redis, self._stop_redis]
+        while True:
+            for work in self.rng.sample(works, len(works)):
+                await asyncio.sleep(self.rng.uniform(*INTERRUPT_EVERY_S))
+                begun = now_ms()
+                await work()
+                self.away.append((begun, now_ms()))
+
+    async def _envoy(self) -> None:
+        self.counts["envoy_killed"] += 1
+        await asyncio.to_thread(self.rig.envoy.kill)
+        await asyncio.sleep(1.0)
+
+    async def _nats(self) -> None:
+        self.counts["nats_killed"] += 1
+        self.rig.nats.process.popen.kill()
+        self.rig.nats.process.popen.wait()
+        await asyncio.sleep(3.0)
+        self.rig.nats.process = self.rig.nats.start()
+
+    async def _ledger(self) -> None:
+        self.counts["ledger_killed"] += 1
+        await asyncio.to_thread(self.rig.ledger.kill)
+        await asyncio.sleep(2.0)
+
+    async def _cut_redis(self) -> None:
+        self.counts["redis_connections_cut"] += 1
+        async with Redis.from_url(self.rig.valkey.url) as redis:
+            await redis.client_kill_filter(_type="normal", skipme=True)
+
+    async def _stop_redis(self) -> None:
+        self.counts["redis_stopped"] += 1
+        self.rig.valkey.process.popen.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(1.5)
+        self.rig.valkey.process.popen.send_signal(signal.SIGCONT)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+# ---- the run --------------------------------------------------------------------------------------------------------
+
+
+async def open_tables(rig: Rig, count: int) -> dict[str, list[str]]:
+    """Tables of the three books in turn, their players with chips; table -> players by seat."""
+    tables: dict[str, list[str]] = {}
+    async with (
+        server.channel(f"127.0.0.1:{rig.ledger_port}") as ledger,
+        server.channel(f"127.0.0.1:{rig.node_ports[0]}") as node,
+    ):
+        grant = ledger_pb2_grpc.LedgerInternalServiceStub(ledger).Grant
+        internal = table_pb2_grpc.TableInternalServiceStub(node)
+
+        async def one(number: int) -> None:
+            book, table_id = BOOKS[number % 3], f"chaos{number}"
+            players = [common_pb2.Player(player_id=f"{table_id}-{seat}") for seat in range(3)]
+            for player in players:
+                await grant(
+                    ledger_pb2.GrantRequest(
+                        key=f"signup:{player.player_id}", player_id=player.player_id, chips=1_000_000, kind="signup"
+                    )
+                )
+            seated = players if book == "rob" else []
+            await internal.Open(table_pb2.OpenRequest(table_id=table_id, terms=terms(book), players=seated))
+            if not seated:
+                for player in players:
+                    await internal.Sit(table_pb2.SitRequest(table_id=table_id, player=player))
+            tables[table_id] = [player.player_id for player in players]
+
+        numbers = iter(range(count))
+
+        async def some() -> None:
+            for number in numbers:
+                await one(number)
+
+        await asyncio.gather(*(some() for _ in range(16)))
+    return tables
+
+
+@contextlib.asynccontextmanager
+async def doors(rig: Rig) -> AsyncIterator[list[table_pb2_grpc.TableServiceAsyncStub]]:
+    """Connections to the gateway."""
+    options = (("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 500))
+    async with contextlib.AsyncExitStack() as held:
+        channels = [
+            await held.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{rig.gateway_port}", options=options))
+            for _ in range(12)
+        ]
+        yield [table_pb2_grpc.TableServiceStub(channel) for channel in channels]
+
+
+async def converge(rig: Rig, seats: list[Seat], timeout_s: float) -> list[str]:
+    """Waits until every client sees what its table says; tells of those who never do."""
+    wrong = []
+    async with server.channel(f"127.0.0.1:{rig.node_ports[0]}") as channel:
+        look = table_pb2_grpc.TableServiceStub(channel).GetTable
+        until = time.monotonic() + timeout_s
+        for seat in seats:
+            request = table_pb2.GetTableRequest(table_id=seat.table_id)
+            difference = "it was never asked"
+            while time.monotonic() < until:
+                with contextlib.suppress(grpc.aio.AioRpcError):
+                    answer = await look(request, metadata=(("x-player-id", seat.player_id),), timeout=5)
+                    difference = differing(answer.snapshot, seat.view.state)
+                    if not difference:
+                        break
+                await asyncio.sleep(0.1)
+            if difference:
+                wrong.append(f"{seat.player_id} sees another table: {difference}")
+    return wrong
+
+
+def differing(one: events_pb2.Snapshot, other: events_pb2.Snapshot) -> str:
+    """The first field in which two views of a table differ; empty when they are the same."""
+    for descriptor in events_pb2.Snapshot.DESCRIPTOR.fields:
+        if descriptor.name not in ("at_ms", "epoch") and getattr(one, descriptor.name) != getattr(
+            other, descriptor.name
+        ):
+            return f"{descriptor.name}: {getattr(one, descriptor.name)} and {getattr(other, descriptor.name)}"
+    return ""
+
+
+async def run(rig: Rig, arguments: argparse.Namespace) -> dict[str, Any]:
+    tables = await open_tables(rig, arguments.tables)
+    orders, chaos = Orders(arguments.pace_s), Chaos(rig, arguments.seed)
+    async with doors(rig) as stubs:
+        seats = [
+            Seat(random.choice(stubs), table_id, player_id, rig.tokens.of(player_id), orders)
+            for table_id, players in tables.items()
+            for player_id in players
+        ]
+        playing = [asyncio.create_task(seat.play()) for seat in seats]
+        breaking = [asyncio.create_task(work()) for work in (chaos.kill_nodes, chaos.interrupt)]
+        print(f"{len(tables)} tables, {arguments.seconds} s of chaos …", flush=True)
+        await asyncio.sleep(arguments.seconds)
+        for task in breaking:
+            task.cancel()
+        ended_ms = now_ms()
+        await asyncio.gather(*breaking, return_exceptions=True)
+        rig.valkey.process.popen.send_signal(signal.SIGCONT)
+        if not rig.nats.process.alive():
+            rig.nats.process = rig.nats.start()
+        print("calm: clients converge …", flush=True)
+        orders.hold = True
+        for victim, port in zip((rig.ledger, *rig.nodes), (rig.ledger_port, *rig.node_ports), strict=True):
+            await asyncio.to_thread(victim.process.wait_until, lambda: is_serving(port))  # noqa: B023
+        wrong = await converge(rig, seats, 60.0)
+        print("the last hands are played …", flush=True)
+        orders.hold, orders.leave = False, True
+        _, late = await asyncio.wait(playing, timeout=180.0)
+        wrong += [f"{len(late)} players never got away"] if late else []
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*playing, return_exceptions=True)
+    return await audit(rig, tables, orders, chaos, ended_ms, wrong)
+
+
+async def audit(
+    rig: Rig, tables: dict[str, list[str]], orders: Orders, chaos: Chaos, ended_ms: int, wrong: list[str]
+) -> dict[str, Any]:
+    pipe = Pipe(rig.valkey.url, SCRIPTS)
+    async with pipe.running(), server.channel(f"127.0.0.1:{rig.ledger_port}") as channel:
+        logs = await read_logs(Store(pipe, 64), tables)
+        faults, settled = await check_ledger(
+            logs, ledger_pb2_grpc.LedgerServiceStub(channel), ledger_pb2_grpc.LedgerInternalServiceStub(channel)
+        )
+    wrong = [*wrong, *orders.wrong, *logs.wrong, *check_acknowledged(logs, orders.acknowledged), *faults]
+    still = standstills(logs, chaos.deaths_ms, chaos.away, ended_ms, ALLOWED_MS)
+    for sentence in wrong[:20]:
+        print(f"WRONG {sentence[:600]}", flush=True)
+    return {
+        "tables": len(tables),
+        **chaos.counts,
+        "events": logs.events,
+        "acknowledged": len(orders.acknowledged),
+        "acknowledged_in_log": sum(
+            (one.table_id, one.player_id, one.command_id) in logs.commands for one in orders.acknowledged
+        ),
+        "refused": orders.refused,
+        "reconnects": orders.reconnects,
+        "hands_finished": len(logs.finished),
+        **settled,
+        "after_a_death": still,
+        "wrong": len(wrong),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=300)
+    parser.add_argument("--seconds", type=float, default=180.0)
+    parser.add_argument("--pace-s", type=float, default=1.0, help="how long a player thinks, on average")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    folder = folders.scratch()
+    with Leash(folder) as leash, rig(leash, folder) as running:
+        result = uvloop.run(run(running, arguments))
+    print(json.dumps(result))
+    raise SystemExit(1 if result["wrong"] or result["after_a_death"]["later_than_allowed"] else 0)
+
+
+if __name__ == "__main__":
+    main()

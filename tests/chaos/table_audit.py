@@ -1,0 +1,136 @@
+"""What must hold of all tables after the chaos, read from their logs and from the ledger."""
+
+from __future__ import annotations
+
+import bisect
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ddz.common.v1 import hand_pb2
+from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
+from ddz.table.v1 import events_pb2
+from services.table import log
+from services.table.store import Store
+from services.table.table import Table
+from tests.chaos.table_player import Acknowledged
+
+
+@dataclass
+class Logs:
+    """All logs, read once: the commands of each entry, the hands, and when things happened."""
+
+    wrong: list[str] = field(default_factory=list)
+    commands: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    ended_at: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    finished: dict[str, hand_pb2.Outcome] = field(default_factory=dict)
+    settled: Counter[str] = field(default_factory=Counter)
+    voided: int = 0
+    events: int = 0
+    times: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    playing: dict[str, list[tuple[int, bool]]] = field(default_factory=lambda: defaultdict(list))
+
+
+_LIVE = {events_pb2.PHASE_BID, events_pb2.PHASE_CALL, events_pb2.PHASE_ROB, events_pb2.PHASE_PLAY}
+
+
+async def read_logs(store: Store, table_ids: Iterable[str]) -> Logs:
+    """Reads and folds every log; a gap or an event that cannot follow is told."""
+    logs = Logs()
+    for table_id in table_ids:
+        table: Table | None = None
+        seq = 0
+        hand_id = ""
+        for data in await store.read(table_id):
+            entry = log.decode(table_id, data)
+            player_id, command_id = entry.key
+            if command_id:
+                key = (table_id, player_id, command_id)
+                logs.commands[key] += 1
+                logs.ended_at[key] = entry.stamped[-1].seq
+            for one, message in zip(entry.stamped, entry.messages, strict=True):
+                seq += 1
+                logs.events += 1
+                if one.seq != seq:
+                    logs.wrong.append(f"{table_id}: event {one.seq} stands where {seq} should")
+                table = log.fold(table_id, table, one)
+                logs.times[table_id].append(one.at_ms)
+                logs.playing[table_id].append((one.at_ms, message.clock.phase in _LIVE))
+                hand_id = message.hand_opening.hand_id or hand_id
+                _take_end(logs, hand_id, message)
+    return logs
+
+
+def _take_end(logs: Logs, hand_id: str, message: events_pb2.Event) -> None:
+    if message.HasField("hand_won"):
+        logs.finished[hand_id] = message.hand_won.outcome
+    elif message.HasField("hand_fled"):
+        logs.finished[hand_id] = message.hand_fled.outcome
+    elif message.HasField("hand_settled"):
+        logs.settled[message.hand_settled.hand_id] += 1
+    elif message.HasField("hand_voided"):
+        logs.voided += 1
+
+
+def check_acknowledged(logs: Logs, acknowledged: list[Acknowledged]) -> list[str]:
+    """Every acknowledged command stands in its log exactly once, and ends where it was said to end.
+
+    A command that found nothing to change is acknowledged without an entry; it has nothing to lose.
+    """
+    wrong = [f"{key} stands {count} times in its log" for key, count in logs.commands.items() if count > 1]
+    for one in acknowledged:
+        key = (one.table_id, one.player_id, one.command_id)
+        if key in logs.ended_at and logs.ended_at[key] != one.seq:
+            wrong.append(f"{key} was acknowledged at {one.seq} and stands at {logs.ended_at[key]}")
+    return wrong
+
+
+async def check_ledger(
+    logs: Logs,
+    public: ledger_pb2_grpc.LedgerServiceAsyncStub,
+    internal: ledger_pb2_grpc.LedgerInternalServiceAsyncStub,
+) -> tuple[list[str], dict[str, Any]]:
+    """Every finished hand is settled once, as it ended; the ledger knows of no other and adds up."""
+    wrong = [f"hand {hand_id} was settled {count} times" for hand_id, count in logs.settled.items() if count != 1]
+    wrong += [f"hand {hand_id} ended and was not settled" for hand_id in logs.finished if hand_id not in logs.settled]
+    for hand_id, outcome in logs.finished.items():
+        answer = await public.GetHand(ledger_pb2.GetHandRequest(hand_id=hand_id))
+        if answer.record.outcome != outcome:
+            wrong.append(f"hand {hand_id} ended otherwise than it was settled")
+    audit = await internal.Audit(ledger_pb2.AuditRequest(), timeout=300)
+    if audit.hands_settled != len(logs.settled):
+        wrong.append(f"the ledger has settled {audit.hands_settled} hands, the tables {len(logs.settled)}")
+    wrong += list(audit.faults)
+    for name in ("hands_open", "chips_sum", "rating_sum", "negative_balances"):
+        if getattr(audit, name):
+            wrong.append(f"the ledger's {name} is {getattr(audit, name)}")
+    return wrong, {"hands_settled": audit.hands_settled, "hands_voided": audit.hands_voided}
+
+
+def standstills(
+    logs: Logs, deaths_ms: list[int], away: list[tuple[int, int]], until_ms: int, allowed_ms: int
+) -> dict[str, Any]:
+    """How long after each death of a node the tables in play moved on. Windows in which something else was away, and
+    what follows within two seconds of them, are left out.
+    """
+    delays = []
+    for death in deaths_ms:
+        if death + allowed_ms > until_ms or any(
+            begin - 500 <= death + allowed_ms and death <= end + 2_000 for begin, end in away
+        ):
+            continue
+        for table_id, times in logs.times.items():
+            index = bisect.bisect_right(times, death)
+            if 0 < index < len(times) and logs.playing[table_id][index - 1][1]:
+                delays.append(times[index] - death)
+    delays.sort()
+    quantiles = statistics.quantiles(delays, n=100) if len(delays) > 1 else [0.0] * 99
+    return {
+        "looked_at": len(delays),
+        "p50_ms": round(quantiles[49]),
+        "p99_ms": round(quantiles[98]),
+        "longest_ms": max(delays, default=0),
+        "later_than_allowed": sum(delay > allowed_ms for delay in delays),
+    }
