@@ -15,6 +15,7 @@ from ddz.common.v1 import common_pb2, hand_pb2
 from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
 from deploy.local.leash import Leash
 from servicekit import server
+from services.table.actor import connections
 from services.table.fanout import Stream
 from services.table.store import Store
 from tests.services.table.bots import begin, play_hands
@@ -477,15 +478,17 @@ async def test_who_was_on_a_node_that_died_and_never_comes_back_keeps_no_seat(
     stack: Stack, leash: Leash, scratch: Path
 ) -> None:
     (player,) = await stack.players(count=1)
-    quick = {"DDZ_TABLE_IDLE_S": "1", "DDZ_TABLE_REVIEW_S": "1", "DDZ_TABLE_REPORT_S": "0.3"}
-    with node_process(stack, leash, scratch, **quick) as process:
+    with node_process(stack, leash, scratch, DDZ_TABLE_IDLE_S="1") as process:
         async with server.channel(process.target) as channel:
             internal = table_pb2_grpc.TableInternalServiceStub(channel)
             table_id = await stack.open_on(internal, terms("happy"), [player])
             ghost = await Client(player.player_id, table_id, table_pb2_grpc.TableServiceStub(channel)).open()
             process.kill()
             await until(lambda: ghost.ended)
-    store = stack.nodes[0].service.node.store
+    store, actor = stack.nodes[0].service.node.store, stack.nodes[0].service.node.actor(table_id)
+    for _, connection in connections(await actor.refresh()):
+        await store._pipe.call("DEL", f"table:node:{connection.rpartition(':')[0]}")  # its lease runs out
+    await actor.take_up()
     await until_async(lambda: seat_is_free(store, table_id))
 
 
