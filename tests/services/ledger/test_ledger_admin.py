@@ -14,7 +14,7 @@ import pytest
 from ddz.ledger.v1 import ledger_pb2
 from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
 from ddzclient.cli import admin
-from tests.services.ledger.conftest import Database, Ledger, serve
+from tests.services.ledger.harness import Database, Ledger, serve
 from tests.services.ledger.records import record
 from tests.services.ledger.test_ledger_keys import opened, seated, settle
 

@@ -14,7 +14,7 @@ from ddz.ledger.v1 import ledger_pb2
 from deploy.local.servers import Postgres
 from services.ledger.audit import Report
 from services.ledger.audit import audit as audit_ledger
-from tests.services.ledger.conftest import Database, fresh_name, make_database, serve
+from tests.services.ledger.harness import Database, fresh_name, make_database, serve
 from tests.services.ledger.played import played
 from tests.services.ledger.test_ledger_keys import seated, settle
 

@@ -14,7 +14,7 @@ from doudizhu.refusal import Refusal
 from services.ledger.batcher import Batcher, Limits
 from services.ledger.grants import Given, Grant
 from services.ledger.transaction import Reply
-from tests.services.ledger.conftest import Database
+from tests.services.ledger.harness import Database
 
 Fresh = Callable[[str], str]
 

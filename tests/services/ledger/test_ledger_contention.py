@@ -20,7 +20,7 @@ from services.ledger.audit import audit
 from services.ledger.grants import Grant
 from services.ledger.ledger import OpenHand, SettleHand, VoidHand
 from services.ledger.transaction import Request, claims, transact
-from tests.services.ledger.conftest import Database
+from tests.services.ledger.harness import Database
 
 DURATION_S = float(os.environ.get("DDZ_LEDGER_CONTENTION_S", "3"))
 WRITERS = 16

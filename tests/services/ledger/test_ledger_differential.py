@@ -17,7 +17,7 @@ from services.ledger.audit import audit
 from services.ledger.grants import Grant
 from services.ledger.ledger import Opened, OpenHand, Settled, SettleHand, check_outcome
 from services.ledger.transaction import transact
-from tests.services.ledger.conftest import Database
+from tests.services.ledger.harness import Database
 
 BATCHES = int(os.environ.get("DDZ_LEDGER_BATCHES", "150"))
 BATCH = 32

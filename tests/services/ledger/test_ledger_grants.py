@@ -12,7 +12,7 @@ import pytest
 from ddz.ledger.v1 import ledger_pb2
 from services.ledger.grants import ReliefTerms
 from services.ledger.servicer import Relief
-from tests.services.ledger.conftest import RELIEF, Ledger
+from tests.services.ledger.harness import RELIEF, Ledger
 from tests.services.ledger.records import record
 from tests.services.ledger.test_ledger_keys import opened, refusal, seated, settle
 

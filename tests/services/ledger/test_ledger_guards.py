@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from tests.services.ledger.conftest import Database
+from tests.services.ledger.harness import Database
 
 TABLES = ("account", "transfer", "hand", "open_seat", "settlement", "granted", "reversal", "outbox", "migrations")
 APPEND_ONLY = ("transfer", "hand", "settlement", "granted", "reversal")

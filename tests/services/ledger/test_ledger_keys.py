@@ -12,7 +12,7 @@ import pytest
 from ddz.ledger.v1 import ledger_pb2
 from doudizhu.refusal import Refusal
 from servicekit import errors
-from tests.services.ledger.conftest import Ledger
+from tests.services.ledger.harness import Ledger
 from tests.services.ledger.records import record
 
 Fresh = Callable[[str], str]

@@ -30,7 +30,7 @@ from services.ledger.ledger import Opened, OpenHand, Settled, SettleHand, Voided
 from services.ledger.relay import Relay
 from services.ledger.reversals import Reverse, Reversed
 from services.ledger.transaction import Reply, Request, transact
-from tests.services.ledger.conftest import Database
+from tests.services.ledger.harness import Database
 
 T = TypeVar("T")
 EXAMPLES = int(os.environ.get("DDZ_LEDGER_EXAMPLES", "12"))

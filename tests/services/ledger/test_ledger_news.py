@@ -13,7 +13,7 @@ from ddz.ledger.v1 import ledger_pb2, news_pb2
 from deploy.local import ports
 from deploy.local.servers import Postgres
 from servicekit import clients
-from tests.services.ledger.conftest import Database, Ledger, make_database, serve
+from tests.services.ledger.harness import Database, Ledger, make_database, serve
 from tests.services.ledger.records import record
 from tests.services.ledger.test_ledger_keys import opened, settle
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ddz.ledger.v1 import ledger_pb2
 from doudizhu.titles import title
-from tests.services.ledger.conftest import Ledger
+from tests.services.ledger.harness import Ledger
 from tests.services.ledger.records import record
 from tests.services.ledger.test_ledger_keys import opened, refusal, seated, settle
 

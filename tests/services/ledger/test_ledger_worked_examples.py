@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ddz.ledger.v1 import ledger_pb2
-from tests.services.ledger.conftest import Ledger
+from tests.services.ledger.harness import Ledger
 from tests.services.ledger.records import record
 
 ROB = {"book": "rob"}
