@@ -467,7 +467,9 @@ class HandRecord(_message.Message):
     @_builtins.property
     def players(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Player]: ...
     @_builtins.property
-    def actions(self) -> _containers.RepeatedCompositeFieldContainer[Global___HandAction]: ...
+    def actions(self) -> _containers.RepeatedCompositeFieldContainer[Global___HandAction]:
+        """Not validated one by one: the rules accepted each before it was recorded, and a replay checks them better."""
+
     @_builtins.property
     def outcome(self) -> Global___Outcome: ...
     def __init__(
