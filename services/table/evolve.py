@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 import doudizhu
@@ -26,7 +25,7 @@ from doudizhu.hand import (
 from doudizhu.hand import Phase as HandPhase
 from doudizhu.turn import with_seat
 from services.table import events
-from services.table.table import SEATS, Observer, Proof, Seat, Stage, Step, Table, base_at_start
+from services.table.table import SEATS, Observer, Proof, Seat, Stage, Step, Table, base_at_start, replace
 
 _BY_A_SEAT: Final = (Played, Passed, BidMade, CallMade, RobMade, Shown, ShowDeclined)
 
