@@ -20,7 +20,7 @@ from servicekit import logs, metrics
 from servicekit.errors import Trouble
 from servicekit.pipe import StoreLost
 from services.table import commands, life, log
-from services.table.clocks import resume_at_ms, wake_at_ms
+from services.table.clocks import clock, resume_at_ms, wake_at_ms
 from services.table.outside import Outside
 from services.table.push import Audience
 from services.table.replica import Change, Replica
@@ -65,6 +65,7 @@ class Actor:
         self._worker: asyncio.Task[None] | None = None
         self._unlogged: dict[log.Key, int | Refusal] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0  # when it fires, in milliseconds since the epoch
         self._outside = Outside(node, self)
 
     @property
@@ -193,9 +194,10 @@ class Actor:
                 return None
             self._remember(item.key, table.seq)
             return table.seq
-        wake = wake_at_ms(after)
+        shown = clock(after)
+        wake = wake_at_ms(after, shown)
         change = await self._replica.append(
-            item.key, stamped, after, self._deadline_ms(after, wake, now_ms), self._node.settings.keep_ms
+            item.key, stamped, after, shown, self._deadline_ms(after, wake, now_ms), self._node.settings.keep_ms
         )
         if change is None:
             if not await self._read_on():
@@ -298,26 +300,27 @@ class Actor:
     # ---- the clock and what is outside ------------------------------------------------------------------------------
 
     def _arm(self, wake: int | None) -> None:
-        """One timer for the table's next deadline; and what is pending is under way."""
+        """One timer for the table's next deadline; and what is pending is under way.
+
+        A timer that fires before is left alone, since most deadlines are put off by every act; it sets the next one.
+        """
         assert self.table is not None
-        if self._timer is not None:
+        if self._timer is not None and (wake is None or wake < self._timer_ms):
             self._timer.cancel()
             self._timer = None
-        if wake is not None:
+        if wake is not None and self._timer is None:
+            self._timer_ms = wake
             delay_s = max(0.0, (wake - self._node.now_ms()) / 1000)
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._timed_out)
         self._outside.see_to(life.pending(self.table))
 
     def _timed_out(self) -> None:
         self._timer = None
-        self._node.background(self._tick())
-
-    async def _tick(self) -> None:
-        await self._told(commands.Tick())
-        if self._timer is None and self.table is not None:
-            wake = wake_at_ms(self.table)
-            if wake is not None and wake > self._node.now_ms():
-                self._arm(wake)  # the timer was a little early, or the clock was put off meanwhile
+        wake = None if self.table is None else wake_at_ms(self.table)
+        if wake is not None and wake > self._node.now_ms():
+            self._arm(wake)
+        else:
+            self.tell(commands.Tick())
 
     async def take_up(self) -> None:
         """Looks after a table whose deadline has passed unseen: its node may have died, and answers with it."""

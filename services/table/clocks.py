@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from doudizhu.hand import Phase as HandPhase
 from services.table.table import Phase, Stage, Table
 
 # A clock that is looked at so much later than it ran out has run out while no node was there to see it: everybody
@@ -27,29 +28,31 @@ class Clock:
 
 def clock(table: Table) -> Clock:
     """What people are shown."""
-    phase, seat = table.phase, waited_for(table)
+    phase = table.phase
+    seat = waited_for(table, phase)
     deadline = _phase_deadline(table, phase)
     return Clock(phase, seat, 0 if deadline is None else max(deadline, table.grace_until_ms))
 
 
-def waited_for(table: Table) -> int:
+def waited_for(table: Table, phase: Phase) -> int:
     """The seat whose act the table waits for; -1 when it waits for none or for several."""
     if table.stage is Stage.HAND and table.hand is not None and table.hand.turn is not None:
         return table.hand.turn
-    if table.phase is Phase.BASE and table.base_setter is not None:
+    if phase is Phase.BASE and table.base_setter is not None:
         return table.base_setter
     return -1
 
 
-def wake_at_ms(table: Table) -> int | None:
-    """When a node must look at the table again, whatever people do; None = never."""
+def wake_at_ms(table: Table, shown: Clock | None = None) -> int | None:
+    """When a node must look at the table again, whatever people do; None = never. `shown`: its `clock`, if known."""
     if table.stage is Stage.CLOSED:
         return None
-    wake = _phase_deadline(table, table.phase)
-    for deadline in _other_deadlines(table):
-        if wake is None or deadline < wake:
-            wake = deadline
-    return None if wake is None else max(wake, table.grace_until_ms)
+    wake = (clock(table) if shown is None else shown).deadline_ms or None
+    if table.stage is Stage.WAITING or table.observers or table.terms.clocks.away_ms:
+        for deadline in _other_deadlines(table):
+            if wake is None or deadline < wake:
+                wake = max(deadline, table.grace_until_ms)
+    return wake
 
 
 def resume_at_ms(table: Table, wake: int | None) -> int | None:
@@ -65,7 +68,7 @@ def awaits_commitment(table: Table) -> bool:
     return (
         table.stage is Stage.HAND
         and table.hand is not None
-        and table.phase is Phase.SEED
+        and table.hand.phase is HandPhase.AWAIT_DEAL
         and len(table.proofs) == table.hand.deals
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from doudizhu import Refusal
 from services.table import events, log, wire
-from services.table.clocks import clock
+from services.table.clocks import Clock, clock
 from services.table.store import Store
 from services.table.table import Stage, Table
 from services.table.terms import Reason
@@ -59,11 +59,18 @@ class Replica:
         return [change for change in changes if change is not None]
 
     async def append(
-        self, key: log.Key, stamped: list[events.Stamped], after: Table, deadline_ms: int | None, keep_ms: int
+        self,
+        key: log.Key,
+        stamped: list[events.Stamped],
+        after: Table,
+        shown: Clock,
+        deadline_ms: int | None,
+        keep_ms: int,
     ) -> Change | None:
-        """Appends what was decided on the state; None when the log is at another version. Raises StoreLost."""
-        now_clock = clock(after)
-        entry = log.Entry(key, stamped, [wire.event_to(one, now_clock) for one in stamped])
+        """Appends what was decided on the state; `shown` is the clock after it. None when the log is at another
+        version. Raises StoreLost.
+        """
+        entry = log.Entry(key, stamped, [wire.event_to(one, shown) for one in stamped])
         appended = await self._store.append(
             self.table_id,
             stamped[0].seq - 1,
@@ -81,7 +88,7 @@ class Replica:
     async def begin(self, stamped: list[events.Stamped], table: Table, deadline_ms: int | None) -> Change | None:
         """Begins the log of a new table; None when there is one already. Raises StoreLost."""
         self.epoch = self._store.epoch
-        return await self.append(log.NOBODY, stamped, table, deadline_ms, 0)
+        return await self.append(log.NOBODY, stamped, table, clock(table), deadline_ms, 0)
 
     async def cut(self, longest: int) -> None:
         """Replaces a log of so many events by what outlives the hand. Raises StoreLost: then it is cut another time."""
