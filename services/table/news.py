@@ -35,12 +35,20 @@ class News:
         self._bus = bus
         self._node_id = node_id.encode()
         self._background = background
+        self._changed: dict[str, int] = {}
         self._heard: dict[str, Heard] = {}
         self._subscriptions: dict[str, Subscription] = {}
 
     def changed(self, table_id: str, seq: int) -> None:
-        """Tells other nodes how far the table is."""
-        self._background(self._publish(f"ddz.table.{table_id}", b"%d %s" % (seq, self._node_id)))
+        """Tells other nodes how far the table is: the last of what comes together stands for all."""
+        if not self._changed:
+            self._background(self._tell_changed())
+        self._changed[table_id] = seq
+
+    async def _tell_changed(self) -> None:
+        while self._changed:
+            table_id, seq = self._changed.popitem()
+            await self._publish(f"ddz.table.{table_id}", b"%d %s" % (seq, self._node_id))
 
     def report(self, table: Table) -> None:
         """Tells the lobby what everybody may know of the table."""
