@@ -1,6 +1,7 @@
 // The strip above the table: what is played for, the bottom cards, the multiplier by factor, and the menu.
 
 import { h } from "../dom.js";
+import { bytesOf, hexOf } from "../game/deal.js";
 import { amount, t } from "../i18n.js";
 import { cardBack, cardView } from "./card.js";
 
@@ -52,6 +53,6 @@ export function bar(page) {
         h("p", { class: "observers" }, state.observers.length
           ? t("watched_by", { names: state.observers.map((view) => view.observer.displayName).join(", ") })
           : t("nobody_watches")),
-        h("p", { class: "fair" }, state.proof?.commitment ? t("commitment_is", { commitment: state.proof.commitment }) : t("fair_deal")),
+        h("p", { class: "fair" }, state.proof?.commitment ? t("commitment_is", { commitment: hexOf(bytesOf(state.proof.commitment)) }) : t("fair_deal")),
         page.app.languageSwitch())));
 }

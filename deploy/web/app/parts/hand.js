@@ -6,7 +6,8 @@ import { t } from "../i18n.js";
 import { cardBack, cardButton } from "./card.js";
 
 const SORT_KEY = "ddz.sort";
-const NARROW = 640; // below this width many cards stand in two rows
+const NARROW = 640; // below this width many cards stand in two rows …
+const LOW = 480; // … unless the window is lower than this
 
 export class HandView {
   /** `changed`: what is picked has changed. */
@@ -44,7 +45,7 @@ export class HandView {
     for (const card of this.picked) if (!this.cards.includes(card)) this.picked.delete(card);
     this.focus = Math.max(0, Math.min(this.focus, this.cards.length - 1));
     if (!this.cards.length) return this.backs(count);
-    const rows = window.innerWidth < NARROW && this.cards.length > 10 ? 2 : 1;
+    const rows = window.innerWidth < NARROW && window.innerHeight > LOW && this.cards.length > 10 ? 2 : 1;
     const perRow = Math.ceil(this.cards.length / rows);
     const lines = Array.from({ length: rows }, (_, row) => this.cards.slice(row * perRow, (row + 1) * perRow));
     return h("div", { class: "hand", key: "hand", role: "group", "aria-label": t("your_cards"), ...this.handlers(live) },
