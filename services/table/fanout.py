@@ -1,86 +1,125 @@
-"""One stream of one person: frames wait here until the network takes them, a bounded number of them."""
+"""One stream of one person: frames wait here until the network takes them, a bounded number of them.
+
+Frames are bytes already: what everybody sees is encoded once for all streams, and messages that follow each other are
+joined, since fields of protobuf may be (docs/decisions/0011). PlayResponse and WatchResponse spell theirs alike.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final
 
 from ddz.table.v1 import events_pb2, table_pb2
 from services.table.budget import Budget
 
-# The field of PlayResponse and WatchResponse, and its message.
-Frame = tuple[str, Any]
+_LENGTH_DELIMITED: Final = 2
+_EVENTS: Final = table_pb2.PlayResponse.EVENTS_FIELD_NUMBER << 3 | _LENGTH_DELIMITED
+_ACCEPTED: Final = table_pb2.PlayResponse.ACCEPTED_FIELD_NUMBER << 3 | _LENGTH_DELIMITED
+_ANSWER: Final = table_pb2.Events.ACCEPTED_FIELD_NUMBER << 3 | _LENGTH_DELIMITED
+_WHOLE: Final = 0  # not a field, but a frame that is complete
 
-EVENTS: Final = "events"
-SNAPSHOT: Final = "snapshot"
-ACCEPTED: Final = "accepted"
-REFUSED: Final = "refused"
-HEARTBEAT: Final = "heartbeat"
-GOODBYE: Final = "goodbye"
+
+def payload(messages: Iterable[events_pb2.Event]) -> bytes:
+    """What `push_events` takes."""
+    return table_pb2.Events(events=messages).SerializeToString()
+
+
+def field(tag: int, content: bytes) -> bytes:
+    """A length-delimited field of protobuf. `tag`: number and wire type in one, below 128."""
+    size = len(content)
+    if size < 128:
+        return bytes((tag, size)) + content
+    length = bytearray((tag,))
+    while size >= 128:
+        length.append(size & 127 | 128)
+        size >>= 7
+    length.append(size)
+    return bytes(length) + content
 
 
 class Stream:
-    """`push` never waits; a consumer that is `limit` frames behind gets a goodbye instead of the rest."""
+    """`push_*` never waits; a consumer that is `limit` frames behind gets a goodbye instead of the rest.
 
-    def __init__(self, player_id: str, connection: str, limit: int, budget: Budget | None = None) -> None:
+    `response` is the message that its frames are: PlayResponse or WatchResponse.
+    """
+
+    def __init__(
+        self,
+        player_id: str,
+        connection: str,
+        limit: int,
+        budget: Budget | None = None,
+        response: type[table_pb2.PlayResponse | table_pb2.WatchResponse] = table_pb2.PlayResponse,
+    ) -> None:
         self.player_id = player_id
         self.connection = connection
         self.budget = budget or Budget()
         self.said_goodbye = ""
         self.pushed_at = time.monotonic()
         self._limit = limit
-        self._frames: deque[Frame] = deque()
-        self._ready = asyncio.Event()
+        self._response = response
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._reader: asyncio.Future[None] | None = None
+
+    def push_events(self, events: bytes) -> None:
+        """Adds events, as `payload` gives them; those that follow each other leave in one frame."""
+        self._push(_EVENTS, events)
+
+    def push_accepted(self, accepted: table_pb2.Accepted) -> None:
+        """Adds the answer to a command; it leaves in the frame of the events before it, if there are any."""
+        self._push(_ACCEPTED, accepted.SerializeToString())
 
     def push(self, name: str, message: Any) -> None:
-        """Adds a frame; events that follow each other, and answers to commands behind them, leave in one."""
+        """Adds a frame of another kind: the field `name` of the response."""
+        self._push(_WHOLE, self._response(**{name: message}).SerializeToString())
+
+    def _push(self, kind: int, content: bytes) -> None:
         if self.said_goodbye:
             return
-        if len(self._frames) >= self._limit:
-            self._frames.clear()
+        if len(self._waiting) >= self._limit:
+            self._waiting.clear()
             self.goodbye("slow", reconnect=True)
             return
         self.pushed_at = time.monotonic()
-        self._frames.append((name, message))
-        self._ready.set()
-
-    def push_event(self, event: events_pb2.Event) -> None:
-        """Adds an event."""
-        self.push(EVENTS, event)
+        self._waiting.append((kind, content))
+        self._wake()
 
     def goodbye(self, why: str, *, reconnect: bool) -> None:
         """The last frame of the stream."""
         if not self.said_goodbye:
+            self.push("goodbye", table_pb2.Goodbye(reconnect=reconnect, why=why))
             self.said_goodbye = why
-            self._frames.append((GOODBYE, table_pb2.Goodbye(reconnect=reconnect, why=why)))
-            self._ready.set()
 
     def goodbye_soon(self, why: str, *, reconnect: bool) -> None:
         """The same, behind the answer to the command that has led to it: that is pushed in the loop's next turn."""
         loop = asyncio.get_running_loop()
         loop.call_soon(loop.call_soon, lambda: self.goodbye(why, reconnect=reconnect))
 
-    async def frames(self) -> AsyncIterator[Frame]:
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def frames(self) -> AsyncIterator[bytes]:
         """Frames as they come; ends after the goodbye."""
         while True:
-            while self._frames:
-                name, message = self._next()
-                yield name, message
-                if name == GOODBYE:
-                    return
-            self._ready.clear()
-            await self._ready.wait()
+            while self._waiting:
+                yield self._next()
+            if self.said_goodbye:
+                return
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
 
-    def _next(self) -> Frame:
-        name, message = self._frames.popleft()
-        if name != EVENTS:
-            return name, message
-        together: list[Any] = [message]
-        answers: list[Any] = []
-        while self._frames and self._frames[0][0] in (EVENTS, ACCEPTED):
-            name, message = self._frames.popleft()
-            (together if name == EVENTS else answers).append(message)
-        return EVENTS, table_pb2.Events(events=together, accepted=answers)
+    def _next(self) -> bytes:
+        kind, content = self._waiting.popleft()
+        if kind == _WHOLE:
+            return content
+        if kind == _ACCEPTED:
+            return field(_ACCEPTED, content)
+        together = [content]
+        while self._waiting and self._waiting[0][0] != _WHOLE:
+            kind, content = self._waiting.popleft()
+            together.append(content if kind == _EVENTS else field(_ANSWER, content))
+        return field(_EVENTS, b"".join(together))

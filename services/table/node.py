@@ -144,13 +144,20 @@ class Node:
             lambda table: wire_commands.command_from(table, player_id, command), (player_id, command.command_id)
         )
 
-    async def attach(self, table_id: str, player_id: str, after_seq: int, epoch: int) -> tuple[Actor, Stream]:
-        """A new stream of a person, his newest. Raises NOT_FOUND, NOT_A_PLAYER, DRAINING."""
+    async def attach(
+        self,
+        table_id: str,
+        player_id: str,
+        after_seq: int,
+        epoch: int,
+        response: type[table_pb2.PlayResponse | table_pb2.WatchResponse] = table_pb2.PlayResponse,
+    ) -> tuple[Actor, Stream]:
+        """A new stream of a person, his newest; its frames are `response`. Raises NOT_FOUND, NOT_A_PLAYER, DRAINING."""
         if self.draining:
             raise Refusal(Trouble.DRAINING, "this node serves no new streams; try again")
         actor = self.actor(table_id)
         budget = Budget(self.settings.commands_per_s, self.settings.commands_burst)
-        stream = Stream(player_id, next(self._connections), self.settings.stream_limit, budget)
+        stream = Stream(player_id, next(self._connections), self.settings.stream_limit, budget, response)
 
         def connect(table: Table) -> commands.Command:
             self._require_watcher(table, player_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ddz.table.v1 import events_pb2, table_pb2
 from services.table import events, log, wire
-from services.table.fanout import HEARTBEAT, SNAPSHOT, Stream
+from services.table.fanout import Stream, payload
 from services.table.replica import Change
 from services.table.table import Stage, Table
 from services.table.views import Viewer, is_public, masked, viewer
@@ -22,10 +22,14 @@ class Audience:
     ) -> None:
         """Begins a stream: with what it missed after an event, or with a snapshot."""
         who = viewer(table, stream.player_id)
-        for entry in missed or ():
-            for one, message in zip(entry.stamped, entry.messages, strict=True):
-                if after_seq < one.seq <= table.seq:
-                    stream.push_event(seen(one, message, who))
+        told = [
+            seen(one, message, who)
+            for entry in missed or ()
+            for one, message in zip(entry.stamped, entry.messages, strict=True)
+            if after_seq < one.seq <= table.seq
+        ]
+        if told:
+            stream.push_events(payload(told))
         if missed is None or who.observing:  # what an observer may see can have changed behind his back
             _snapshot(stream, table, epoch, now_ms)
         self.streams.add(stream)
@@ -43,16 +47,15 @@ class Audience:
         if not self.streams:
             return
         before, after, entry = change.before, change.after, change.entry
-        public = all(is_public(one.event) for one in entry.stamped)
+        public = payload(entry.messages) if all(is_public(one.event) for one in entry.stamped) else None
         moved = before is not None and (before.seats is not after.seats or before.observers is not after.observers)
         for stream in self.streams:
-            if public:
-                for message in entry.messages:
-                    stream.push_event(message)
+            if public is not None:
+                stream.push_events(public)
             else:
                 who = viewer(after, stream.player_id)
-                for one, message in zip(entry.stamped, entry.messages, strict=True):
-                    stream.push_event(seen(one, message, who))
+                both = zip(entry.stamped, entry.messages, strict=True)
+                stream.push_events(payload(seen(one, message, who) for one, message in both))
             if moved and before is not None and viewer(before, stream.player_id) != viewer(after, stream.player_id):
                 _snapshot(stream, after, epoch, entry.stamped[-1].at_ms)
         for one in entry.stamped:
@@ -91,7 +94,7 @@ class Audience:
         """Sends a heartbeat to those who have heard nothing since then (of the monotonic clock, in seconds)."""
         for stream in self.streams:
             if stream.pushed_at < silent_since:
-                stream.push(HEARTBEAT, table_pb2.Heartbeat(seq=0 if table is None else table.seq, at_ms=now_ms))
+                stream.push("heartbeat", table_pb2.Heartbeat(seq=0 if table is None else table.seq, at_ms=now_ms))
 
     def drain(self) -> None:
         """Asks everybody to come back to another node."""
@@ -100,7 +103,7 @@ class Audience:
 
 
 def _snapshot(stream: Stream, table: Table, epoch: int, now_ms: int) -> None:
-    stream.push(SNAPSHOT, snapshot_to(table, viewer(table, stream.player_id), epoch=epoch, now_ms=now_ms))
+    stream.push("snapshot", snapshot_to(table, viewer(table, stream.player_id), epoch=epoch, now_ms=now_ms))
 
 
 def seen(one: events.Stamped, message: events_pb2.Event, who: Viewer) -> events_pb2.Event:

@@ -28,7 +28,7 @@ class TableService:
 
     def register(self, to: grpc.aio.Server) -> None:
         """Adds the servicers."""
-        table_pb2_grpc.add_TableServiceServicer_to_server(TableServicer(self.node), to)
+        TableServicer(self.node).register(to)
         table_pb2_grpc.add_TableInternalServiceServicer_to_server(TableInternalServicer(self.node), to)
 
     async def drain(self) -> None:

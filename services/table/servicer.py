@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import grpc
+from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 
 from ddz.table.v1 import table_pb2, table_pb2_grpc
 from doudizhu import Refusal
 from servicekit import errors, identity, metrics
 from servicekit.errors import Trouble
-from services.table.fanout import ACCEPTED, REFUSED, Stream
+from services.table.fanout import Stream
 from services.table.node import Node
 from services.table.terms import Reason
 from services.table.views import viewer
@@ -21,15 +24,26 @@ from services.table.wire_snapshot import snapshot_to
 from services.table.wire_values import person_from, terms_from
 
 
-class TableServicer(table_pb2_grpc.TableServiceServicer):
-    """What players and observers call."""
+class TableServicer:
+    """What players and observers call. Streams yield frames that are encoded already (fanout.py)."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    async def Play(
-        self, requests: AsyncIterator[table_pb2.PlayRequest], context: Any
-    ) -> AsyncIterator[table_pb2.PlayResponse]:
+    def register(self, server: grpc.aio.Server) -> None:
+        """Adds the service; generated code would encode every frame once more."""
+        service = table_pb2.DESCRIPTOR.services_by_name["TableService"]
+        codec = {method.name: _codec(method) for method in service.methods}
+        handlers = {
+            "Play": grpc.stream_stream_rpc_method_handler(self.Play, codec["Play"][0], bytes),
+            "Watch": grpc.unary_stream_rpc_method_handler(self.Watch, codec["Watch"][0], bytes),
+            "Act": grpc.unary_unary_rpc_method_handler(self.Act, *codec["Act"]),
+            "GetTable": grpc.unary_unary_rpc_method_handler(self.GetTable, *codec["GetTable"]),
+        }
+        assert handlers.keys() == codec.keys(), "a method of the contract is not served"
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
+
+    async def Play(self, requests: AsyncIterator[table_pb2.PlayRequest], context: Any) -> AsyncIterator[bytes]:
         player_id = identity.player_id(context)
         try:
             first = await anext(requests)
@@ -43,8 +57,8 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
         actor, stream = await self._node.attach(first.table_id, player_id, first.after_seq, first.epoch)
         reader = asyncio.create_task(self._read(first, requests, stream))
         try:
-            async for name, message in stream.frames():
-                yield table_pb2.PlayResponse(**{name: message})
+            async for frame in stream.frames():
+                yield frame
         finally:
             reader.cancel()
             self._node.detach(actor, stream)
@@ -78,24 +92,26 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
         except Refusal as refusal:
             metrics.REFUSALS.labels(refusal.reason).inc()
             refused = table_pb2.Refused(command_id=command.command_id, refusal=errors.to_proto(refusal))
-            stream.push(REFUSED, refused)
+            stream.push("refused", refused)
         except Exception:
             # It is recorded where it happened; the client asks again and finds out.
             stream.goodbye("fault", reconnect=True)
         else:
-            stream.push(ACCEPTED, table_pb2.Accepted(command_id=command.command_id, seq=seq))
+            stream.push_accepted(table_pb2.Accepted(command_id=command.command_id, seq=seq))
 
     async def Act(self, request: table_pb2.ActRequest, context: Any) -> table_pb2.ActResponse:
         player_id = identity.player_id(context)
         seq = await self._node.act(request.table_id, player_id, request.command)
         return table_pb2.ActResponse(accepted=table_pb2.Accepted(command_id=request.command.command_id, seq=seq))
 
-    async def Watch(self, request: table_pb2.WatchRequest, context: Any) -> AsyncIterator[table_pb2.WatchResponse]:
+    async def Watch(self, request: table_pb2.WatchRequest, context: Any) -> AsyncIterator[bytes]:
         player_id = identity.player_id(context)
-        actor, stream = await self._node.attach(request.table_id, player_id, request.after_seq, request.epoch)
+        actor, stream = await self._node.attach(
+            request.table_id, player_id, request.after_seq, request.epoch, table_pb2.WatchResponse
+        )
         try:
-            async for name, message in stream.frames():
-                yield table_pb2.WatchResponse(**{name: message})
+            async for frame in stream.frames():
+                yield frame
         finally:
             self._node.detach(actor, stream)
 
@@ -106,6 +122,12 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
             table, viewer(table, player_id), epoch=self._node.store.epoch, now_ms=self._node.now_ms()
         )
         return table_pb2.GetTableResponse(snapshot=snapshot)
+
+
+def _codec(method: MethodDescriptor) -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]]:
+    """Decodes the request of a method, and encodes its response."""
+    request, response = (GetMessageClass(kind) for kind in (method.input_type, method.output_type))
+    return request.FromString, response.SerializeToString
 
 
 class TableInternalServicer(table_pb2_grpc.TableInternalServiceServicer):

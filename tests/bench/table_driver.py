@@ -26,7 +26,7 @@ WATCH: Final = "/ddz.table.v1.TableService/Watch"
 ACT: Final = "/ddz.table.v1.TableService/Act"
 STREAMS_A_CHANNEL: Final = 90
 HANDS_AHEAD: Final = 3
-ACCEPTED, REFUSED, GOODBYE = 0x1A, 0x22, 0x32  # the first byte of a frame is its field
+GOODBYE: Final = 0x32  # the first byte of a frame is its field
 NOT_YET_S: Final = 0.003
 
 
@@ -49,6 +49,7 @@ class DrivenTable:
         self.streams: list[Any] = []
         self.answered = asyncio.Event()
         self.accepted = False
+        self.asked = -1  # whose command is on its way
         self.scripts = {number: hand_script(table_id, number) for number in range(1, HANDS_AHEAD + 1)}
 
     async def open(self, channels: list[grpc.aio.Channel], unary: bool) -> None:
@@ -76,9 +77,13 @@ class DrivenTable:
             if data is grpc.aio.EOF or data[0] == GOODBYE:
                 raise RuntimeError(f"{self.table_id}: {table_pb2.PlayResponse.FromString(data) if data else data}")
             seen.frames += 1
-            if data[0] in (ACCEPTED, REFUSED):
-                self.accepted = data[0] == ACCEPTED
-                self.answered.set()
+            if seat == self.asked:
+                self._answer(table_pb2.PlayResponse.FromString(data))
+
+    def _answer(self, frame: table_pb2.PlayResponse) -> None:
+        if frame.HasField("refused") or frame.HasField("accepted") or frame.events.accepted:
+            self.accepted = not frame.HasField("refused")
+            self.answered.set()
 
     async def drive(self, unary: bool, pause_s: float) -> None:
         """Plays hand after hand."""
@@ -106,6 +111,7 @@ class DrivenTable:
 
     async def _bidi(self, seat: int, command: table_pb2.Command) -> bool:
         self.answered.clear()
+        self.asked = seat
         await self.streams[seat].write(table_pb2.PlayRequest(command=command).SerializeToString())
         await self.answered.wait()
         return self.accepted

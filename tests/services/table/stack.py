@@ -154,9 +154,10 @@ class Client:
 
     def answer(self, command_id: str) -> Any:
         for frame in self.frames:
-            name = frame.WhichOneof("frame")
-            if name in ("accepted", "refused") and getattr(frame, name).command_id == command_id:
-                return getattr(frame, name)
+            answers: list[Any] = [*frame.events.accepted, frame.accepted, frame.refused]
+            for answer in answers:
+                if answer.command_id == command_id:
+                    return answer
         return None
 
     def goodbye(self) -> table_pb2.Goodbye | None:

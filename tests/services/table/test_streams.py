@@ -16,7 +16,7 @@ from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
 from deploy.local.leash import Leash
 from servicekit import server
 from services.table.actor import connections
-from services.table.fanout import Stream
+from services.table.fanout import Stream, payload
 from services.table.store import Store
 from tests.services.table.bots import begin, play_hands
 from tests.services.table.stack import (
@@ -146,23 +146,32 @@ async def test_the_newest_stream_of_a_seat_wins_and_the_old_one_is_told(stack: S
     await close([newer, *clients])
 
 
+async def frames_of(stream: Stream) -> list[table_pb2.PlayResponse]:
+    return [table_pb2.PlayResponse.FromString(frame) async for frame in stream.frames()]
+
+
 async def test_a_slow_consumer_is_dropped() -> None:
     stream = Stream("p", "c", limit=4)
     for seq in range(10):
-        stream.push_event(events_pb2.Event(seq=seq))
-    frames = [name async for name, _ in stream.frames()]
-    assert frames == ["goodbye"]
-    assert stream.said_goodbye == "slow"
+        stream.push_events(payload([events_pb2.Event(seq=seq)]))
+    (frame,) = await frames_of(stream)
+    assert frame.goodbye.why == "slow"
 
 
 async def test_several_events_leave_in_one_frame_with_the_answer() -> None:
     stream = Stream("p", "c", limit=10)
-    for seq in (1, 2):
-        stream.push_event(events_pb2.Event(seq=seq))
-    stream.push("accepted", table_pb2.Accepted(command_id="c1", seq=2))
+    for seqs in ((1, 2), range(3, 40)):
+        stream.push_events(payload([events_pb2.Event(seq=seq, at_ms=1 << 40) for seq in seqs]))
+    stream.push_accepted(table_pb2.Accepted(command_id="c1", seq=2))
+    stream.push("heartbeat", table_pb2.Heartbeat(seq=39))
+    stream.push_accepted(table_pb2.Accepted(command_id="c2", seq=39))
     stream.goodbye("drain", reconnect=True)
-    (name, events), _ = [frame async for frame in stream.frames()]
-    assert (name, [event.seq for event in events.events], events.accepted[0].seq) == ("events", [1, 2], 2)
+    together, heartbeat, alone, goodbye = await frames_of(stream)
+    assert [event.seq for event in together.events.events] == list(range(1, 40))
+    assert list(together.events.accepted) == [table_pb2.Accepted(command_id="c1", seq=2)]
+    assert heartbeat.heartbeat.seq == 39
+    assert alone.accepted == table_pb2.Accepted(command_id="c2", seq=39)
+    assert goodbye.goodbye.reconnect
 
 
 # ---- commands -------------------------------------------------------------------------------------------------------
