@@ -198,8 +198,9 @@ async def test_observers_see_cards_by_leave_alone(crowd: Crowd) -> None:
     assert not {"play", "hint", "bid-3", "trustee", "allow"} & set(await watcher.due())
 
 
-async def test_the_trustee_plays_until_the_player_is_back(crowd: Crowd) -> None:
-    people = [await crowd.person(locale="en-GB") for _ in range(3)]
+async def in_a_hand(crowd: Crowd, *sizes: tuple[int, int]) -> list[Person]:
+    """Three whose cards have just been dealt."""
+    people = [await crowd.person(width, height, "en-GB") for width, height in sizes]
     for person in people:
         await person.see(".room")
     await meet(people, "happy-beginner")
@@ -208,6 +209,43 @@ async def test_the_trustee_plays_until_the_player_is_back(crowd: Crowd) -> None:
         await person.do("ready")
     for person in people:
         await person.see(".hand [data-card]")
+    return people
+
+
+async def test_who_flees_is_asked_first_and_the_others_see_what_they_get(crowd: Crowd) -> None:
+    people = await in_a_hand(crowd, (1280, 800), (740, 360), (360, 640))
+    coward, *others = people
+    name = await text(coward, ".plate.me .name")
+    await coward.page.click("[data-act=leave]")
+    await coward.see("dialog")
+    await coward.page.keyboard.press("Escape")
+    assert "leave" in await coward.due()
+    await coward.page.click("[data-act=leave]")
+    await coward.page.click("dialog .danger")
+    await coward.see(".lobby")
+    for person in others:
+        await person.see(".result")
+        assert await text(person, ".result h2") == f"{name} fled"
+        assert await person.fits()
+        await person.picture(f"pages/fled-{await person.page.evaluate('innerWidth')}")
+
+
+async def test_a_table_is_played_in_one_window(crowd: Crowd) -> None:
+    one, *_ = await in_a_hand(crowd, (1024, 700), (1024, 700), (1024, 700))
+    cards = await one.cards()
+    second = await one.context.new_page()
+    await second.goto(one.page.url)
+    await second.wait_for_selector(".hand [data-card]")
+    await one.see("dialog")
+    await one.page.click("dialog .primary")
+    await second.wait_for_selector("dialog")
+    await one.see(".hand [data-card]")
+    assert await one.cards() == cards
+
+
+async def test_the_trustee_plays_until_the_player_is_back(crowd: Crowd) -> None:
+    people = await in_a_hand(crowd, (740, 360), (1280, 800), (1280, 800))
+    for person in people:
         await person.page.click(".menu summary")
         await person.page.click("[data-act=trustee]")
     one = people[0]
