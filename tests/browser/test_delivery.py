@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,12 @@ def test_every_file_is_served_as_what_it_is(stack: Stack, name: str) -> None:
 )
 def test_nothing_else_is_served(stack: Stack, path: str) -> None:
     assert get(stack, path)[0] in (400, 404)
+
+
+def test_a_file_of_an_unknown_type_is_not_served_without_one(tmp_path: Path) -> None:
+    (tmp_path / "song.mp3").write_bytes(b"")
+    with pytest.raises(KeyError, match="mp3"):
+        page.routes(tmp_path)
 
 
 def test_the_page_is_only_to_be_read(stack: Stack) -> None:

@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { sorted } from "../game/cards.js";
 import { bytesOf, hexOf } from "../game/deal.js";
 import { compared, replayed } from "../game/record.js";
+import { Refusal } from "../net/errors.js";
 import { amount, signed, sorry, t, when } from "../i18n.js";
 import { cardRow, cardView } from "../parts/card.js";
 import { headCell } from "../parts/sheet.js";
@@ -30,6 +31,8 @@ export class HandPage {
   async start() {
     document.addEventListener("keydown", this.keys);
     try {
+      // Browsers compute hashes only for pages that came safely: by TLS, or from this machine.
+      if (!crypto.subtle) throw new Refusal("NEEDS_HTTPS", "open the page by https");
       this.hand = await this.app.session.call("GET", `/v1/hands/${this.handId}`);
       this.replay = await replayed(this.hand.record);
     } catch (error) {

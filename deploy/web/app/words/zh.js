@@ -51,6 +51,7 @@ export const zh = {
   fault_deal_id: "发牌编号 {dealId} 应为 {expected}。", fault_commitment: "{dealId} 的种子与承诺不符。", fault_not_held: "出了手里没有的牌。", fault_no_combo: "出的不是一手牌。", fault_winner: "胜负与记录不符。", fault_multiplier: "倍数与记录不符。",
   deal_id: "发牌编号", commitment: "承诺", server_seed: "服务器种子", client_seed: "{name} 的种子",
   phase_seating: "等人", phase_base: "定底分", phase_agree: "商议底分", phase_ready: "准备", phase_opening: "开局", phase_seed: "洗牌", phase_show_window: "明牌", phase_bid: "叫牌", phase_call: "叫地主", phase_rob: "抢地主", phase_show: "摊打", phase_play: "打牌中", phase_settling: "结算", phase_countdown: "局间", phase_closed: "已散",
+  reason_NEEDS_HTTPS: "回放要重新计算发牌，请用 https 打开本页。",
   unreachable: "连不上服务器，请稍后再试。", reason_NOT_YOUR_TURN: "还没轮到你。", reason_WRONG_PHASE: "现在不能这样做。", reason_ILLEGAL_COMBO: "这不是一手牌。", reason_AMBIGUOUS_COMBO: "这手牌不能这样算。",
   reason_DOES_NOT_BEAT: "压不过。", reason_CARD_NOT_HELD: "你没有这张牌。", reason_DUPLICATE_CARD: "同一张牌出了两次。", reason_INVALID_PASS: "该你领出，不能不要。", reason_BID_TOO_LOW: "叫得不够高。", reason_ROB_NOT_ALLOWED: "你不能抢。", reason_SHOW_NOT_ALLOWED: "现在不能明牌。", reason_BOMB_LIMIT: "炸弹次数用完了。", reason_HAND_OVER: "这一局已经结束。",
   reason_NOT_A_PLAYER: "你不在这一桌。", reason_ROOM_FULL: "这一桌已满。", reason_SEAT_TAKEN: "座位有人了。", reason_BELOW_MINIMUM: "积分不足。", reason_ABOVE_MAXIMUM: "积分超出这个房间。", reason_BASE_OUT_OF_BOUNDS: "底分超出范围。", reason_ALREADY_SEATED: "你已在一桌就座。", reason_PLAYER_IN_HAND: "你还有一局没打完。", reason_TABLE_CLOSED: "这一桌已经散了。",
