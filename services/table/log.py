@@ -72,6 +72,11 @@ def encode_checkpoint(table: Table, answers: Answers) -> bytes:
     return events_pb2.LogEntry(checkpoint=message).SerializeToString()
 
 
+def messages(entry: bytes) -> Iterable[events_pb2.Event]:
+    """The messages of an entry, as the log has them."""
+    return events_pb2.LogEntry.FromString(entry).events
+
+
 def decode(table_id: str, entry: bytes) -> Entry:
     """An entry out of the log."""
     message = events_pb2.LogEntry.FromString(entry)

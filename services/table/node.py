@@ -215,8 +215,8 @@ class Node:
                 return await self._ledger.open(effect, table)
             case life.SettleHand():
                 entries = await self.store.read(actor.table_id, effect.first_seq - 1)
-                stamped = [one for entry in entries for one in log.decode(actor.table_id, entry).stamped]
-                record = record_of(table, [one for one in stamped if one.seq >= effect.first_seq])
+                messages = (message for entry in entries for message in log.messages(entry))
+                record = record_of(table, (one for one in messages if one.seq >= effect.first_seq))
                 return await self._ledger.settle(effect.hand_id, record)
             case life.VoidHand():
                 return await self._ledger.void(effect.hand_id, "void at the table")

@@ -97,7 +97,9 @@ class Sim:
         table = self.table
         assert table.carried is not None
         assert table.last_outcome is not None
-        self.records.append(record_of(table, [one for one in self.log if one.seq >= effect.first_seq]))
+        self.records.append(
+            record_of(table, [wire.event_to(one, None) for one in self.log if one.seq >= effect.first_seq])
+        )
         ids = [one.player_id for one in table.players]
         one, two, three = (self.balances[player_id] for player_id in ids)
         stakes = Stakes(table.base, table.terms.rake_chips, (one, two, three), table.carried)
