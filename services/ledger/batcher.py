@@ -43,7 +43,7 @@ _PLANS_LAST_S: Final = 1.0
 class Limits:
     """Of the group commit. `batch`: requests in a transaction; `queue`: requests that may wait; times in seconds."""
 
-    batch: int = 32
+    batch: int = 128
     queue: int = 4096
     patience_s: float = 5.0
     transaction_timeout_s: float = 5.0
