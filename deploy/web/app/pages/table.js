@@ -135,7 +135,7 @@ export class TablePage {
 
   async leave() {
     const { state } = this.table;
-    const seated = state && state.you >= 0;
+    const seated = state && state.you >= 0 && state.clock.phase !== "PHASE_CLOSED";
     const live = seated && !state.observing && (!BEFORE_HAND.includes(state.clock.phase) || (state.terms.matched && !state.lastResult));
     if (live && !(await sure(t("leave"), t("leave_text"), t("flee")))) return;
     if (seated) await this.act({ leave: {} });
@@ -143,6 +143,10 @@ export class TablePage {
   }
 
   hideResult() {
+    if (this.table.state.clock.phase === "PHASE_CLOSED") {
+      this.app.go("");
+      return;
+    }
     this.shownResult = this.table.state.lastResult.handId;
     this.app.refresh();
   }
