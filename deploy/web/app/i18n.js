@@ -38,7 +38,10 @@ export const signed = (text) => (BigInt(text || "0") > 0n ? `+${amount(text)}` :
 export const roomName = (room) => (current === "zh" ? room.nameZh : room.nameEn);
 
 export function when(ms) {
-  const form = new Intl.DateTimeFormat(current === "zh" ? "zh-CN" : "en-GB", { dateStyle: "short", timeStyle: "short" });
+  const form = new Intl.DateTimeFormat(current === "zh" ? "zh-CN" : "en-GB", {
+    dateStyle: "short",
+    timeStyle: "short",
+  });
   return form.format(new Date(Number(ms)));
 }
 

@@ -13,9 +13,21 @@ import { WaitPage } from "./pages/wait.js";
 import { toast } from "./parts/dialog.js";
 import { startTicker } from "./parts/ticker.js";
 
-const PAGES = { "": LobbyPage, rooms: RoomPage, wait: WaitPage, tables: TablePage, leaders: LeadersPage, me: ProfilePage, hands: HandPage };
+const PAGES = {
+  "": LobbyPage,
+  rooms: RoomPage,
+  wait: WaitPage,
+  tables: TablePage,
+  leaders: LeadersPage,
+  me: ProfilePage,
+  hands: HandPage,
+};
 const PART = /^[\w.-]{0,96}$/;
-const LINKS = [["", "lobby"], ["leaders", "leaders"], ["me", "me"]];
+const LINKS = [
+  ["", "lobby"],
+  ["leaders", "leaders"],
+  ["me", "me"],
+];
 
 class App {
   constructor() {
@@ -39,8 +51,15 @@ class App {
         break;
       } catch (error) {
         const retry = new Promise((resolve) => {
-          render(document.getElementById("page"), h("div", { class: "loading" }, h("p", {}, sorry(error)),
-            h("button", { type: "button", onclick: resolve }, t("try_again"))));
+          render(
+            document.getElementById("page"),
+            h(
+              "div",
+              { class: "loading" },
+              h("p", {}, sorry(error)),
+              h("button", { type: "button", onclick: resolve }, t("try_again")),
+            ),
+          );
         });
         await retry;
       }
@@ -96,19 +115,38 @@ class App {
       setLanguage(other);
       this.refresh();
     };
-    return h("button", { type: "button", class: "quiet language", lang: other === "zh" ? "zh-Hans" : "en", onclick: change },
-      other === "zh" ? "中文" : "English");
+    return h(
+      "button",
+      { type: "button", class: "quiet language", lang: other === "zh" ? "zh-Hans" : "en", onclick: change },
+      other === "zh" ? "中文" : "English",
+    );
   }
 
   header() {
     const { profile } = this;
-    return h("div", { class: "header" },
-      h("a", { class: "brand", href: "#/" }, h("img", { src: "/art/icon.svg", alt: "", width: "32", height: "32" }), t("brand")),
-      h("nav", { "aria-label": t("pages") },
-        LINKS.map(([route, key]) => h("a", { href: `#/${route}`, "aria-current": route === this.route ? "page" : null }, t(key)))),
-      h("span", { class: "purse" },
+    return h(
+      "div",
+      { class: "header" },
+      h(
+        "a",
+        { class: "brand", href: "#/" },
+        h("img", { src: "/art/icon.svg", alt: "", width: "32", height: "32" }),
+        t("brand"),
+      ),
+      h(
+        "nav",
+        { "aria-label": t("pages") },
+        LINKS.map(([route, key]) =>
+          h("a", { href: `#/${route}`, "aria-current": route === this.route ? "page" : null }, t(key)),
+        ),
+      ),
+      h(
+        "span",
+        { class: "purse" },
         profile && h("span", { class: "chips" }, h("span", { class: "sr" }, t("chips")), amount(profile.chips)),
-        this.languageSwitch()));
+        this.languageSwitch(),
+      ),
+    );
   }
 }
 

@@ -55,7 +55,8 @@ const RECORDED_BIDS = ["", "pass", "1", "2"]; // the order of bomb_allowance
 /** Whether a seat may put down another bomb or rocket: a book can limit a farmer's by his bid. */
 export function mayBomb(state, seat) {
   const { choice, bombs } = state.seats[seat];
-  const most = seat === state.landlord ? null : (bookOf(state.terms).bomb_allowance[RECORDED_BIDS.indexOf(choice)] ?? null);
+  const most =
+    seat === state.landlord ? null : (bookOf(state.terms).bomb_allowance[RECORDED_BIDS.indexOf(choice)] ?? null);
   return most === null || bombs < most;
 }
 

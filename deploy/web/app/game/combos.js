@@ -5,8 +5,22 @@
 import { ACE, TWO, SMALL_JOKER, BIG_JOKER, counted, written } from "./cards.js";
 
 const TYPES = [
-  "rocket", "bomb", "single", "pair", "trio", "trio_single", "trio_pair", "straight", "pair_straight", "trio_straight",
-  "airplane_singles", "airplane_pairs", "four_single", "four_two_singles", "four_two_pairs", "four_single_pair",
+  "rocket",
+  "bomb",
+  "single",
+  "pair",
+  "trio",
+  "trio_single",
+  "trio_pair",
+  "straight",
+  "pair_straight",
+  "trio_straight",
+  "airplane_singles",
+  "airplane_pairs",
+  "four_single",
+  "four_two_singles",
+  "four_two_pairs",
+  "four_single_pair",
 ];
 const CHAINS = { straight: [1, 5], pair_straight: [2, 3], trio_straight: [3, 2] }; // cards a rank, ranks at least
 const MOST_CARDS = 20;
@@ -102,7 +116,8 @@ function* ofOneRank(book, hand, rank) {
     const rest = without(hand, [rank]);
     yield plain("trio", 3);
     for (const single of choices(rest, 1, 1, false)) yield { ...plain("trio_single"), counts: plus(trio, single) };
-    for (const pair of pairs({ quad_as_two_pairs: false }, rest, 1)) yield { ...plain("trio_pair"), counts: plus(trio, pair) };
+    for (const pair of pairs({ quad_as_two_pairs: false }, rest, 1))
+      yield { ...plain("trio_pair"), counts: plus(trio, pair) };
   }
   if (hand[rank] === 4) {
     const four = some(rank, 4);

@@ -12,7 +12,9 @@ export function hints(book, cards, over, bombs = true) {
   const held = counted(cards);
   const legal = moves(book, cards, over).filter((combo) => bombs || !isBomb(combo));
   const whole = legal.map((combo) => ({ combo, cost: cost(combo, held, cards.length, over) }));
-  whole.sort((one, other) => one.cost - other.cost || written(one.combo.counts).localeCompare(written(other.combo.counts)));
+  whole.sort(
+    (one, other) => one.cost - other.cost || written(one.combo.counts).localeCompare(written(other.combo.counts)),
+  );
   return whole.slice(0, MOST).map(({ combo }) => taken(cards, combo.counts));
 }
 

@@ -51,9 +51,19 @@ async function dealt(record, book, action, number, faults) {
   if (carried > 1) factors.FACTOR_REDEAL = BigInt(carried);
   if (marked !== undefined && isJoker(marked)) factors.FACTOR_MARKED_JOKER = BigInt(book.marked_joker_factor);
   return {
-    hands, bottom, factors, marked, landlord: undefined, turn: first,
-    choices: ["", "", ""], lasts: [null, null, null], shown: [false, false, false], passes: 0, lead: true,
-    step: { kind: "deal", number, first }, at: Number(action.atMs),
+    hands,
+    bottom,
+    factors,
+    marked,
+    landlord: undefined,
+    turn: first,
+    choices: ["", "", ""],
+    lasts: [null, null, null],
+    shown: [false, false, false],
+    passes: 0,
+    lead: true,
+    step: { kind: "deal", number, first },
+    at: Number(action.atMs),
   };
 }
 
@@ -85,10 +95,15 @@ function put(frame, book, seat, play, faults) {
   const held = frame.hands[seat];
   if (play.cards.some((card) => !held.includes(card))) faults.push(["fault_not_held", { seat }]);
   const found = readings(book, play.cards);
-  const named = found.find((one) => (!play.type || one.type === play.type) && (!play.rank || RANKS[one.rank] === play.rank));
+  const named = found.find(
+    (one) => (!play.type || one.type === play.type) && (!play.rank || RANKS[one.rank] === play.rank),
+  );
   if (!named) faults.push(["fault_no_combo", { seat }]);
   const combo = { cards: play.cards, type: named?.type ?? "", rank: named ? RANKS[named.rank] : "" };
-  frame.hands = frame.hands.with(seat, held.filter((card) => !play.cards.includes(card)));
+  frame.hands = frame.hands.with(
+    seat,
+    held.filter((card) => !play.cards.includes(card)),
+  );
   frame.lasts = (frame.lead ? [null, null, null] : frame.lasts).with(seat, { combo });
   Object.assign(frame, { lead: false, passes: 0 });
   if (named && isBomb(named)) {
@@ -110,7 +125,9 @@ function checkEnd(record, frame, faults) {
   if (winner < 0 || side !== outcome.winner) faults.push(["fault_winner", {}]);
   const spring = new Set(["FACTOR_SPRING", "FACTOR_ANTI_SPRING"]);
   const computed = Object.values(frame.factors).reduce((product, factor) => product * factor, 1n);
-  const springs = outcome.factors.filter((entry) => spring.has(entry.factor)).reduce((p, e) => p * BigInt(e.product), 1n);
+  const springs = outcome.factors
+    .filter((entry) => spring.has(entry.factor))
+    .reduce((p, e) => p * BigInt(e.product), 1n);
   if (computed * springs !== BigInt(outcome.multiplier)) faults.push(["fault_multiplier", {}]);
 }
 
@@ -129,10 +146,12 @@ export const witnessed = {
 /** Each deal of a record against what this browser was shown before it: [dealId, "same" | "other" | "unseen"]. */
 export function compared(record, seatOfMine) {
   const seen = witnessed.all();
-  return record.actions.filter((action) => action.deal).map(({ deal }) => {
-    const known = seen[deal.dealId];
-    if (!known?.commitment) return [deal.dealId, "unseen"];
-    const seedKept = !known.seed || seatOfMine < 0 || deal.clientSeeds[seatOfMine] === known.seed;
-    return [deal.dealId, known.commitment === deal.commitment && seedKept ? "same" : "other"];
-  });
+  return record.actions
+    .filter((action) => action.deal)
+    .map(({ deal }) => {
+      const known = seen[deal.dealId];
+      if (!known?.commitment) return [deal.dealId, "unseen"];
+      const seedKept = !known.seed || seatOfMine < 0 || deal.clientSeeds[seatOfMine] === known.seed;
+      return [deal.dealId, known.commitment === deal.commitment && seedKept ? "same" : "other"];
+    });
 }

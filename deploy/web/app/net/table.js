@@ -25,7 +25,13 @@ export class Table {
   /** Follows until `close`; tells `ended` when the servers want no more of it. */
   async run() {
     try {
-      await follow(this.session, () => this.path(), (message) => this.take(message), this.stopped.signal, (up) => this.line(up));
+      await follow(
+        this.session,
+        () => this.path(),
+        (message) => this.take(message),
+        this.stopped.signal,
+        (up) => this.line(up),
+      );
     } catch (error) {
       this.ended(error.reason ?? "fault", error);
     }

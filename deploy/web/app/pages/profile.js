@@ -53,39 +53,82 @@ export class ProfilePage {
     if (!profile) return h("p", { class: "loading" }, t("loading"));
     const statistics = profile.statistics ?? {};
     const facts = [
-      ["chips", amount(profile.chips)], ["rating", amount(profile.rating)], ["title", titleOf(profile)],
+      ["chips", amount(profile.chips)],
+      ["rating", amount(profile.rating)],
+      ["title", titleOf(profile)],
       ["hands_played", statistics.hands ?? 0],
       ["won_as_landlord", `${statistics.landlordWins ?? 0} / ${statistics.landlordHands ?? 0}`],
       ["won_as_farmer", `${statistics.farmerWins ?? 0} / ${statistics.farmerHands ?? 0}`],
-      ["greatest_multiplier", statistics.greatestMultiplier ?? 0], ["flees", statistics.flees ?? 0],
+      ["greatest_multiplier", statistics.greatestMultiplier ?? 0],
+      ["flees", statistics.flees ?? 0],
     ];
-    return h("div", { class: "profile" },
+    return h(
+      "div",
+      { class: "profile" },
       h("h1", {}, profile.player.displayName),
-      h("dl", { class: "facts grid" }, facts.map(([key, value]) => h("div", { key }, h("dt", {}, t(key)), h("dd", {}, value)))),
-      h("form", { class: "code", onsubmit: (event) => this.rename(event) },
+      h(
+        "dl",
+        { class: "facts grid" },
+        facts.map(([key, value]) => h("div", { key }, h("dt", {}, t(key)), h("dd", {}, value))),
+      ),
+      h(
+        "form",
+        { class: "code", onsubmit: (event) => this.rename(event) },
         h("label", { for: "name" }, t("your_name")),
         h("input", { id: "name", name: "name", maxlength: "32", autocomplete: "nickname" }),
-        h("button", { type: "submit" }, t("save"))),
+        h("button", { type: "submit" }, t("save")),
+      ),
       h("h2", {}, t("statement")),
-      this.transfers === null ? h("p", { class: "loading" }, t("loading")) : this.statement());
+      this.transfers === null ? h("p", { class: "loading" }, t("loading")) : this.statement(),
+    );
   }
 
   statement() {
     if (!this.transfers.length) return h("p", { class: "empty" }, t("no_transfers"));
-    return h("div", {},
-      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("statement") }, h("table", {},
-        h("thead", {}, h("tr", {}, ["at", "what", "amount", "balance", "replay"].map((key) => headCell(key)))),
-        h("tbody", {}, this.transfers.map((entry) => this.entry(entry))))),
-      this.next && h("button", { type: "button", class: "quiet", onclick: () => this.more() }, t("more")));
+    return h(
+      "div",
+      {},
+      h(
+        "div",
+        { class: "scroll", tabindex: "0", role: "region", "aria-label": t("statement") },
+        h(
+          "table",
+          {},
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              ["at", "what", "amount", "balance", "replay"].map((key) => headCell(key)),
+            ),
+          ),
+          h(
+            "tbody",
+            {},
+            this.transfers.map((entry) => this.entry(entry)),
+          ),
+        ),
+      ),
+      this.next && h("button", { type: "button", class: "quiet", onclick: () => this.more() }, t("more")),
+    );
   }
 
   entry(entry) {
     const good = BigInt(entry.amount) >= 0n;
-    return h("tr", { key: entry.transferId },
+    return h(
+      "tr",
+      { key: entry.transferId },
       h("td", {}, when(entry.atMs)),
       h("td", {}, `${t(`transfer_${entry.kind}`)} · ${t(entry.unit)}`),
       h("td", { class: `number ${good ? "gain" : "loss"}` }, signed(entry.amount)),
       h("td", { class: "number" }, amount(entry.balanceAfter)),
-      h("td", {}, entry.handId && h("a", { href: `#/hands/${entry.handId}`, "aria-label": `${t("replay")} ${entry.handId}` }, t("replay"))));
+      h(
+        "td",
+        {},
+        entry.handId &&
+          h("a", { href: `#/hands/${entry.handId}`, "aria-label": `${t("replay")} ${entry.handId}` }, t("replay")),
+      ),
+    );
   }
 }

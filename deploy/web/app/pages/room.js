@@ -85,48 +85,95 @@ export class RoomPage {
   view() {
     if (!this.room) return h("p", { class: "loading" }, t("loading"));
     const byChoice = this.room.seating === "SEATING_BY_CHOICE";
-    return h("div", { class: "room-page" },
+    return h(
+      "div",
+      { class: "room-page" },
       h("h1", {}, roomName(this.room)),
       h("p", { class: "sub" }, t(`about_${this.room.terms.book}`)),
-      h("div", { class: "buttons" },
+      h(
+        "div",
+        { class: "buttons" },
         h("a", { class: "button primary", href: `#/wait/${this.roomId}` }, t("find_me_a_table")),
         byChoice && h("button", { type: "button", onclick: () => this.create(false) }, t("open_a_table")),
-        byChoice && h("button", { type: "button", class: "quiet", onclick: () => this.create(true) }, t("open_a_private_table"))),
-      byChoice && h("form", { class: "code", onsubmit: (event) => this.find(event) },
-        h("label", { for: "code" }, t("private_code")),
-        h("input", { id: "code", name: "code", autocomplete: "off", maxlength: "16" }),
-        h("button", { type: "submit", class: "quiet" }, t("enter"))),
+        byChoice &&
+          h("button", { type: "button", class: "quiet", onclick: () => this.create(true) }, t("open_a_private_table")),
+      ),
+      byChoice &&
+        h(
+          "form",
+          { class: "code", onsubmit: (event) => this.find(event) },
+          h("label", { for: "code" }, t("private_code")),
+          h("input", { id: "code", name: "code", autocomplete: "off", maxlength: "16" }),
+          h("button", { type: "submit", class: "quiet" }, t("enter")),
+        ),
       h("h2", {}, t("tables")),
       this.tables.size
-        ? h("ul", { class: "tables-list" }, [...this.tables.values()].map((table) => this.table(table, byChoice)))
-        : h("p", { class: "empty" }, t("no_tables")));
+        ? h(
+            "ul",
+            { class: "tables-list" },
+            [...this.tables.values()].map((table) => this.table(table, byChoice)),
+          )
+        : h("p", { class: "empty" }, t("no_tables")),
+    );
   }
 
   table(table, byChoice) {
     const mine = table.players.some((player) => player.playerId === this.app.session.playerId);
-    return h("li", { class: "table-card", key: table.tableId, "data-table": table.tableId },
+    return h(
+      "li",
+      { class: "table-card", key: table.tableId, "data-table": table.tableId },
       h("div", { class: "mini", "aria-hidden": "true" }),
       h("p", { class: "phase" }, t(`phase_${table.phase}`)),
-      h("p", { class: "facts" },
-        [table.baseChips !== "0" && `${t("base")} ${amount(table.baseChips)}`, table.observers > 0 && t("observers", { n: table.observers })]
-          .filter(Boolean).join(" · ")),
-      h("ul", { class: "seats-list" }, [0, 1, 2].map((seat) => this.seat(table, seat, byChoice && !mine))),
-      mine && h("a", { class: "button primary", href: `#/tables/${table.tableId}` }, t("back_to_table")));
+      h(
+        "p",
+        { class: "facts" },
+        [
+          table.baseChips !== "0" && `${t("base")} ${amount(table.baseChips)}`,
+          table.observers > 0 && t("observers", { n: table.observers }),
+        ]
+          .filter(Boolean)
+          .join(" · "),
+      ),
+      h(
+        "ul",
+        { class: "seats-list" },
+        [0, 1, 2].map((seat) => this.seat(table, seat, byChoice && !mine)),
+      ),
+      mine && h("a", { class: "button primary", href: `#/tables/${table.tableId}` }, t("back_to_table")),
+    );
   }
 
   seat(table, seat, open) {
     const player = table.players[seat];
     if (!player?.playerId) {
-      return h("li", { key: seat }, open
-        ? h("button", { type: "button", class: "seat-free", onclick: () => this.sit(table.tableId, seat) }, t("sit_here"))
-        : h("span", { class: "seat-free" }, t("free")));
+      return h(
+        "li",
+        { key: seat },
+        open
+          ? h(
+              "button",
+              { type: "button", class: "seat-free", onclick: () => this.sit(table.tableId, seat) },
+              t("sit_here"),
+            )
+          : h("span", { class: "seat-free" }, t("free")),
+      );
     }
     const me = player.playerId === this.app.session.playerId;
-    return h("li", { key: seat },
+    return h(
+      "li",
+      { key: seat },
       h("span", { class: "name" }, player.displayName),
-      !me && h("button", {
-        type: "button", class: "quiet small", "aria-label": t("watch_name", { name: player.displayName }),
-        onclick: () => this.observe(table.tableId, seat),
-      }, t("watch")));
+      !me &&
+        h(
+          "button",
+          {
+            type: "button",
+            class: "quiet small",
+            "aria-label": t("watch_name", { name: player.displayName }),
+            onclick: () => this.observe(table.tableId, seat),
+          },
+          t("watch"),
+        ),
+    );
   }
 }

@@ -78,7 +78,10 @@ export class TablePage {
 
   async ended(why, error) {
     if (why === "replaced") {
-      const answer = await ask(t("opened_elsewhere"), t("opened_elsewhere_text"), [["lobby", t("lobby"), "quiet"], ["here", t("play_here"), "primary"]]);
+      const answer = await ask(t("opened_elsewhere"), t("opened_elsewhere_text"), [
+        ["lobby", t("lobby"), "quiet"],
+        ["here", t("play_here"), "primary"],
+      ]);
       if (answer === "here") this.app.open();
       else this.app.go("");
       return;
@@ -136,7 +139,10 @@ export class TablePage {
   async leave() {
     const { state } = this.table;
     const seated = state && state.you >= 0 && state.clock.phase !== "PHASE_CLOSED";
-    const live = seated && !state.observing && (!BEFORE_HAND.includes(state.clock.phase) || (state.terms.matched && !state.lastResult));
+    const live =
+      seated &&
+      !state.observing &&
+      (!BEFORE_HAND.includes(state.clock.phase) || (state.terms.matched && !state.lastResult));
     if (live && !(await sure(t("leave"), t("leave_text"), t("flee")))) return;
     if (seated) await this.act({ leave: {} });
     this.app.go("");
@@ -153,27 +159,43 @@ export class TablePage {
 
   key(event) {
     const { state } = this.table;
-    if (!state || !mayPlay(state) || document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (
+      !state ||
+      !mayPlay(state) ||
+      document.querySelector("dialog[open]") ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey
+    )
+      return;
     const own = event.target.closest?.("button, a, summary, input");
     if (event.key === "Enter" && (!own || own.dataset.card)) {
       event.preventDefault();
       document.querySelector("[data-act=play]:not([disabled])")?.click();
     } else if (event.key === "Escape") this.hand.clear();
     else if (event.key.toLowerCase() === "h" && own?.tagName !== "INPUT") this.hint();
-    else if (event.key.toLowerCase() === "p" && own?.tagName !== "INPUT") document.querySelector("[data-act=pass]")?.click();
+    else if (event.key.toLowerCase() === "p" && own?.tagName !== "INPUT")
+      document.querySelector("[data-act=pass]")?.click();
   }
 
   // ---- what he sees -------------------------------------------------------------------------------------------------
 
   /** The names of those who played a hand, also when they have left since. */
   players(handId) {
-    return this.names.handId === handId ? this.names.names : this.table.state.seats.map((seat) => seat.player?.displayName ?? "");
+    return this.names.handId === handId
+      ? this.names.names
+      : this.table.state.seats.map((seat) => seat.player?.displayName ?? "");
   }
 
   resultDue() {
     const { state } = this.table;
     const settled = state?.lastResult?.handId;
-    return settled && settled === state.handId && settled !== this.shownResult && [...BEFORE_HAND, "PHASE_CLOSED"].includes(state.clock.phase);
+    return (
+      settled &&
+      settled === state.handId &&
+      settled !== this.shownResult &&
+      [...BEFORE_HAND, "PHASE_CLOSED"].includes(state.clock.phase)
+    );
   }
 
   view() {
@@ -181,25 +203,42 @@ export class TablePage {
     if (!state) return h("p", { class: "loading" }, t("coming_to_table"));
     const me = Math.max(state.you, 0);
     const [right, left] = [(me + 1) % 3, (me + 2) % 3]; // play goes counter-clockwise
-    return h("div", { class: `table-page ${state.landlord === me ? "i-am-landlord" : ""}` },
+    return h(
+      "div",
+      { class: `table-page ${state.landlord === me ? "i-am-landlord" : ""}` },
       h("h1", { class: "sr" }, t("table")),
       bar(this),
       !this.table.connected && h("p", { class: "offline", role: "status" }, t("reconnecting")),
-      h("div", { class: "felt" },
+      h(
+        "div",
+        { class: "felt" },
         opponent(state, left, "left"),
         opponent(state, right, "right"),
         this.spot(left, "left"),
         this.spot(right, "right"),
         this.middle(state),
-        this.spot(me, "mine")),
-      h("div", { class: "my-side" },
-        h("div", { class: "controls" },
+        this.spot(me, "mine"),
+      ),
+      h(
+        "div",
+        { class: "my-side" },
+        h(
+          "div",
+          { class: "controls" },
           plate(state, me, true),
           h("div", { class: "deeds", "aria-live": "off" }, clockView(state, me), actions(this)),
-          !state.observing && state.seats[me].cards.cards.length > 0 && h("button", { type: "button", class: "quiet small", "data-act": "sort", onclick: () => this.hand.sort() },
-            t(this.hand.byCount ? "sort_by_rank" : "sort_by_count"))),
-        this.hand.view(state.seats[me].cards.cards, state.seats[me].cards.count, this.pickable(state))),
-      this.resultDue() && result(this));
+          !state.observing &&
+            state.seats[me].cards.cards.length > 0 &&
+            h(
+              "button",
+              { type: "button", class: "quiet small", "data-act": "sort", onclick: () => this.hand.sort() },
+              t(this.hand.byCount ? "sort_by_rank" : "sort_by_count"),
+            ),
+        ),
+        this.hand.view(state.seats[me].cards.cards, state.seats[me].cards.count, this.pickable(state)),
+      ),
+      this.resultDue() && result(this),
+    );
   }
 
   pickable(state) {
@@ -217,10 +256,15 @@ export class TablePage {
     if (state.clock.phase === "PHASE_COUNTDOWN" && !this.resultDue()) {
       return h("div", { class: "middle", key: "middle" }, h("p", {}, t("next_hand_in")), clockView(state));
     }
-    if (state.clock.phase === "PHASE_SHOW_WINDOW") return h("div", { class: "middle", key: "middle" }, clockView(state));
+    if (state.clock.phase === "PHASE_SHOW_WINDOW")
+      return h("div", { class: "middle", key: "middle" }, clockView(state));
     if (BEFORE_HAND.includes(state.clock.phase)) {
       const sitting = state.seats.filter((seat) => seat.player).length;
-      return h("div", { class: "middle", key: "middle" }, h("p", {}, sitting < 3 ? t("n_of_three", { n: sitting }) : ""));
+      return h(
+        "div",
+        { class: "middle", key: "middle" },
+        h("p", {}, sitting < 3 ? t("n_of_three", { n: sitting }) : ""),
+      );
     }
     return h("div", { class: "middle", key: "middle" });
   }

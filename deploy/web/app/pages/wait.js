@@ -26,7 +26,8 @@ export class WaitPage {
 
   async start() {
     const { session } = this.app;
-    const [path, body] = this.where === "quick" ? ["/v1/quickstart", { book: this.book }] : ["/v1/tickets", { roomId: this.where }];
+    const [path, body] =
+      this.where === "quick" ? ["/v1/quickstart", { book: this.book }] : ["/v1/tickets", { roomId: this.where }];
     try {
       const { ticket } = await session.call("POST", path, body);
       this.hear(ticket);
@@ -79,14 +80,20 @@ export class WaitPage {
     const waited = this.ticket ? Number(this.ticket.waitedMs) + performance.now() - this.heardAt : 0;
     const estimate = Number(this.ticket?.estimateMs ?? 0);
     const claimed = this.ticket?.state === "TICKET_STATE_CLAIMED";
-    return h("div", { class: "waiting" },
+    return h(
+      "div",
+      { class: "waiting" },
       h("div", { class: "dealing", "aria-hidden": "true" }, h("span"), h("span"), h("span")),
       h("h1", {}, t(claimed ? "opening_table" : "waiting_for_players")),
       h("p", { class: "sub" }, this.room ? roomName(this.room) : " "),
-      h("dl", { class: "facts" },
+      h(
+        "dl",
+        { class: "facts" },
         h("div", {}, h("dt", {}, t("waited")), h("dd", {}, seconds(waited))),
         h("div", {}, h("dt", {}, t("estimate")), h("dd", {}, estimate ? seconds(estimate) : t("not_known"))),
-        h("div", {}, h("dt", {}, t("place_in_line")), h("dd", {}, this.ticket?.position || "–"))),
-      h("button", { type: "button", class: "quiet", onclick: () => this.cancel() }, t("stop_waiting")));
+        h("div", {}, h("dt", {}, t("place_in_line")), h("dd", {}, this.ticket?.position || "–")),
+      ),
+      h("button", { type: "button", class: "quiet", onclick: () => this.cancel() }, t("stop_waiting")),
+    );
   }
 }

@@ -15,11 +15,18 @@ export function ask(title, text, choices) {
     };
     dialog.setAttribute("aria-labelledby", "dialog-title");
     dialog.addEventListener("close", () => done(null));
-    render(dialog,
+    render(
+      dialog,
       h("h2", { id: "dialog-title" }, title),
       h("p", {}, text),
-      h("div", { class: "buttons" },
-        choices.map(([value, label, style]) => h("button", { type: "button", class: style ?? "", onclick: () => done(value) }, label))));
+      h(
+        "div",
+        { class: "buttons" },
+        choices.map(([value, label, style]) =>
+          h("button", { type: "button", class: style ?? "", onclick: () => done(value) }, label),
+        ),
+      ),
+    );
     document.body.append(dialog);
     dialog.showModal();
   });
@@ -27,7 +34,10 @@ export function ask(title, text, choices) {
 
 /** A question that is answered yes or no. */
 export const sure = async (title, text, yes) =>
-  (await ask(title, text, [["no", t("cancel"), "quiet"], ["yes", yes, "danger"]])) === "yes";
+  (await ask(title, text, [
+    ["no", t("cancel"), "quiet"],
+    ["yes", yes, "danger"],
+  ])) === "yes";
 
 /** A short note that goes by itself. */
 export function toast(text) {

@@ -48,9 +48,17 @@ export class HandView {
     const rows = window.innerWidth < NARROW && window.innerHeight > LOW && this.cards.length > 10 ? 2 : 1;
     const perRow = Math.ceil(this.cards.length / rows);
     const lines = Array.from({ length: rows }, (_, row) => this.cards.slice(row * perRow, (row + 1) * perRow));
-    return h("div", { class: "hand", key: "hand", role: "group", "aria-label": t("your_cards"), ...this.handlers(live) },
-      lines.map((line) => h("div", { class: "hand-row", vars: { n: String(Math.max(line.length, 2)) } },
-        line.map((card) => this.card(card, live)))));
+    return h(
+      "div",
+      { class: "hand", key: "hand", role: "group", "aria-label": t("your_cards"), ...this.handlers(live) },
+      lines.map((line) =>
+        h(
+          "div",
+          { class: "hand-row", vars: { n: String(Math.max(line.length, 2)) } },
+          line.map((card) => this.card(card, live)),
+        ),
+      ),
+    );
   }
 
   card(card, live) {
@@ -67,9 +75,15 @@ export class HandView {
   }
 
   backs(count) {
-    return h("div", { class: "hand", key: "backs", role: "img", "aria-label": t("cards_left", { n: count }) },
-      h("div", { class: "hand-row", vars: { n: String(Math.max(count, 2)) } },
-        Array.from({ length: count }, (_, index) => cardBack(`b${index}`))));
+    return h(
+      "div",
+      { class: "hand", key: "backs", role: "img", "aria-label": t("cards_left", { n: count }) },
+      h(
+        "div",
+        { class: "hand-row", vars: { n: String(Math.max(count, 2)) } },
+        Array.from({ length: count }, (_, index) => cardBack(`b${index}`)),
+      ),
+    );
   }
 
   handlers(live) {

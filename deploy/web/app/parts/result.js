@@ -13,33 +13,97 @@ export function result(page) {
   const players = page.players(settled.handId);
   const mine = state.observing || state.you < 0 ? null : BigInt(settled.chips[state.you]);
   const rated = settled.rating.some((change) => change !== "0");
-  return h("section", { class: `result ${mine === null ? "" : mine > 0n ? "won" : mine < 0n ? "lost" : ""}`, key: `result${settled.handId}`, "aria-labelledby": "result-title" },
+  return h(
+    "section",
+    {
+      class: `result ${mine === null ? "" : mine > 0n ? "won" : mine < 0n ? "lost" : ""}`,
+      key: `result${settled.handId}`,
+      "aria-labelledby": "result-title",
+    },
     h("h2", { id: "result-title" }, headline(outcome, mine, players)),
     outcome && h("p", { class: "sum" }, formula(state, outcome)),
-    h("div", { class: "scroll" }, h("table", {},
-      h("thead", {}, h("tr", {}, headCell("player"), headCell("chips"), rated && headCell("rating"), headCell("balance"))),
-      h("tbody", {}, [0, 1, 2].map((seat) => h("tr", { key: seat, class: seat === state.you ? "mine" : "" },
-        h("th", { scope: "row" }, players[seat] ?? "", outcome?.landlord === seat && h("span", { class: "role landlord" }, t("landlord"))),
-        h("td", { class: `number ${BigInt(settled.chips[seat]) >= 0n ? "gain" : "loss"}` }, signed(settled.chips[seat])),
-        rated && h("td", { class: "number" }, signed(settled.rating[seat])),
-        h("td", { class: "number" }, amount(settled.balancesChips[seat]))))))),
+    h(
+      "div",
+      { class: "scroll" },
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h("tr", {}, headCell("player"), headCell("chips"), rated && headCell("rating"), headCell("balance")),
+        ),
+        h(
+          "tbody",
+          {},
+          [0, 1, 2].map((seat) =>
+            h(
+              "tr",
+              { key: seat, class: seat === state.you ? "mine" : "" },
+              h(
+                "th",
+                { scope: "row" },
+                players[seat] ?? "",
+                outcome?.landlord === seat && h("span", { class: "role landlord" }, t("landlord")),
+              ),
+              h(
+                "td",
+                { class: `number ${BigInt(settled.chips[seat]) >= 0n ? "gain" : "loss"}` },
+                signed(settled.chips[seat]),
+              ),
+              rated && h("td", { class: "number" }, signed(settled.rating[seat])),
+              h("td", { class: "number" }, amount(settled.balancesChips[seat])),
+            ),
+          ),
+        ),
+      ),
+    ),
     factors(outcome),
-    settled.systemChips !== "0" && h("p", { class: "fine" }, t("to_the_system", { chips: amount(settled.systemChips) })),
-    h("div", { class: "buttons" },
-      h("button", { type: "button", class: "quiet", "data-act": "leave-result", onclick: () => page.leave() }, t("leave")),
+    settled.systemChips !== "0" &&
+      h("p", { class: "fine" }, t("to_the_system", { chips: amount(settled.systemChips) })),
+    h(
+      "div",
+      { class: "buttons" },
+      h(
+        "button",
+        { type: "button", class: "quiet", "data-act": "leave-result", onclick: () => page.leave() },
+        t("leave"),
+      ),
       h("a", { class: "button", href: `#/hands/${settled.handId}`, "data-act": "verify" }, t("verify_this_deal")),
-      next(page, state)));
+      next(page, state),
+    ),
+  );
 }
 
 function next(page, state) {
   const { phase } = state.clock;
   if (phase === "PHASE_READY" && !state.observing && state.you >= 0 && !state.seats[state.you].ready) {
-    return h("button", { type: "button", class: "primary", key: "ready", "data-act": "ready", onclick: () => page.act({ ready: { ready: true } }) }, t("ready"));
+    return h(
+      "button",
+      {
+        type: "button",
+        class: "primary",
+        key: "ready",
+        "data-act": "ready",
+        onclick: () => page.act({ ready: { ready: true } }),
+      },
+      t("ready"),
+    );
   }
   if (phase === "PHASE_COUNTDOWN") {
-    return h("button", { type: "button", class: "primary", key: "next", "data-act": "next", onclick: () => page.hideResult() }, t("next_hand_in"), " ", clockView(state, undefined, true));
+    return h(
+      "button",
+      { type: "button", class: "primary", key: "next", "data-act": "next", onclick: () => page.hideResult() },
+      t("next_hand_in"),
+      " ",
+      clockView(state, undefined, true),
+    );
   }
-  return h("button", { type: "button", class: "primary", key: "close", "data-act": "next", onclick: () => page.hideResult() }, t("close"));
+  return h(
+    "button",
+    { type: "button", class: "primary", key: "close", "data-act": "next", onclick: () => page.hideResult() },
+    t("close"),
+  );
 }
 
 function headline(outcome, mine, players) {
@@ -56,5 +120,14 @@ function formula(state, outcome) {
 
 function factors(outcome) {
   const found = (outcome?.factors ?? []).filter((entry) => entry.product !== "1");
-  return found.length > 0 && h("ul", { class: "factors" }, found.map((entry) => h("li", { key: entry.factor }, `${t(entry.factor.toLowerCase())} ×${amount(entry.product)}`)));
+  return (
+    found.length > 0 &&
+    h(
+      "ul",
+      { class: "factors" },
+      found.map((entry) =>
+        h("li", { key: entry.factor }, `${t(entry.factor.toLowerCase())} ×${amount(entry.product)}`),
+      ),
+    )
+  );
 }

@@ -6,7 +6,8 @@ import { has, t } from "../i18n.js";
 import { cardRow } from "./card.js";
 
 /** The words of a choice: pass, 1, 2, 3, call, rob, no_rob. */
-export const choiceText = (choice, book) => t(choice === "pass" ? (book === "rob" ? "choice_no_call" : "choice_no_bid") : `choice_${choice}`);
+export const choiceText = (choice, book) =>
+  t(choice === "pass" ? (book === "rob" ? "choice_no_call" : "choice_no_bid") : `choice_${choice}`);
 
 export const comboText = (combo) => (has(`combo_${combo.type}`) ? t(`combo_${combo.type}`) : "");
 
@@ -18,13 +19,22 @@ export function inOrder(cards) {
 /** `last`: an entry of Lasts; `choice`: of the auction, shown while nothing has been played. */
 export function spot(last, choice, side, book) {
   const content = last?.combo
-    ? h("div", { class: `combo ${last.combo.type}`, key: `k${last.key}` },
-      cardRow(inOrder(last.combo.cards), comboText(last.combo)),
-      ["rocket", "bomb"].includes(last.combo.type) || last.combo.cards.length > 4 ? h("span", { class: "combo-name", "aria-hidden": "true" }, comboText(last.combo)) : null)
+    ? h(
+        "div",
+        { class: `combo ${last.combo.type}`, key: `k${last.key}` },
+        cardRow(inOrder(last.combo.cards), comboText(last.combo)),
+        ["rocket", "bomb"].includes(last.combo.type) || last.combo.cards.length > 4
+          ? h("span", { class: "combo-name", "aria-hidden": "true" }, comboText(last.combo))
+          : null,
+      )
     : last?.pass
       ? h("span", { class: "bubble pass", key: `k${last.key}` }, t("pass"))
       : choice
-        ? h("span", { class: `bubble ${["pass", "no_rob"].includes(choice) ? "pass" : "yes"}`, key: `c${choice}` }, choiceText(choice, book))
+        ? h(
+            "span",
+            { class: `bubble ${["pass", "no_rob"].includes(choice) ? "pass" : "yes"}`, key: `c${choice}` },
+            choiceText(choice, book),
+          )
         : null;
   return h("div", { class: `spot ${side}`, key: side }, content);
 }
