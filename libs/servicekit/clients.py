@@ -17,6 +17,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from servicekit import logs
+from servicekit.lasting import end
 from servicekit.pipe import StoreLost
 
 log = logs.get("clients")
@@ -81,7 +82,6 @@ async def nats_bus(url: str, *, name: str, wait: bool = True) -> AsyncIterator[N
             await connecting
         yield client
     finally:
-        connecting.cancel()
-        await asyncio.gather(connecting, return_exceptions=True)
+        await end(connecting)
         with contextlib.suppress(OSError, nats.errors.Error):  # a bus that is away cannot be told
             await client.close()

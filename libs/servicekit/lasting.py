@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from servicekit import logs, metrics
 
@@ -27,3 +27,15 @@ async def lasting(where: str, work: Callable[[], Awaitable[None]], *, pause_s: f
             log.error("unexpected end", extra={"where": where})
         metrics.FAULTS.labels(where).inc()
         await asyncio.sleep(pause_s)
+
+
+async def end(*tasks: asyncio.Future[Any]) -> None:
+    """Cancels tasks and waits until all have ended, however.
+
+    A library may swallow a cancellation that meets the end of its own wait, so one that goes on is cancelled again.
+    """
+    while pending := [task for task in tasks if not task.done()]:
+        for task in pending:
+            task.cancel()
+        await asyncio.wait(pending, timeout=_PAUSE_S)
+    await asyncio.gather(*tasks, return_exceptions=True)

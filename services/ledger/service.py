@@ -11,7 +11,7 @@ import asyncpg
 import grpc
 
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
-from servicekit.lasting import lasting
+from servicekit.lasting import end, lasting
 from services.ledger.batcher import Batcher, Limits
 from services.ledger.relay import Relay
 from services.ledger.servicer import LedgerInternalServicer, LedgerServicer, Relief
@@ -56,6 +56,4 @@ async def running(dsn: str, pool: asyncpg.Pool, nats_url: str, settings: Setting
     try:
         yield LedgerService(reads, batcher, settings.relief)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)

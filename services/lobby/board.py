@@ -19,7 +19,7 @@ from prometheus_client import Gauge
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
 from servicekit import logs
-from servicekit.lasting import lasting
+from servicekit.lasting import end, lasting
 from servicekit.rooms import Rooms
 from servicekit.seats import CLOSED, LEASE_S, SUBJECT, Seats
 from services.lobby.account import Reason
@@ -73,9 +73,7 @@ class Board:
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end(*tasks)
             if not self._bus.is_closed:
                 await subscription.unsubscribe()
 

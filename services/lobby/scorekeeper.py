@@ -21,7 +21,7 @@ from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import news_pb2
 from servicekit import logs, stream
 from servicekit.clients import AWAY
-from servicekit.lasting import lasting
+from servicekit.lasting import end, lasting
 from services.lobby.tally import Tally, tally
 
 SUBJECT: Final = "ddz.hand.settled"
@@ -77,9 +77,7 @@ class Scorekeeper:
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end(*tasks)
 
     async def count(self, hands: Mapping[str, Mapping[str, Tally]]) -> int:
         """Adds hands, by id and player; how many had not been counted before."""

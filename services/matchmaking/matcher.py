@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from servicekit import logs, metrics
-from servicekit.lasting import lasting
+from servicekit.lasting import end, lasting
 from servicekit.pipe import StoreLost
 from servicekit.rooms import Rooms
 from services.matchmaking import counts
@@ -63,18 +63,14 @@ class Matcher:
             yield
         finally:
             await self.stop()
-            for task in (*others, *self._loops.values()):
-                task.cancel()
-            await asyncio.gather(*others, *self._loops.values(), return_exceptions=True)
+            await end(*others, *self._loops.values())
 
     async def stop(self) -> None:
         """Claims nothing more; returns when its claims are tables or given back. Those in doubt others take over."""
         self._stopping = True
         if self._tasks:
             _, slow = await asyncio.wait(set(self._tasks), timeout=_STOP_S)
-            for task in slow:
-                task.cancel()
-            await asyncio.gather(*slow, return_exceptions=True)
+            await end(*slow)
 
     def _start_loops(self) -> None:
         for room in self._rooms.all():

@@ -19,7 +19,7 @@ from ddz.table.v1 import table_pb2
 from doudizhu import Refusal
 from servicekit import logs, metrics, seats
 from servicekit.errors import Trouble
-from servicekit.lasting import lasting
+from servicekit.lasting import end, lasting
 from servicekit.pipe import StoreLost
 from services.table import commands, life, log, wire_commands
 from services.table.actor import Actor
@@ -267,9 +267,7 @@ class Node:
         try:
             yield
         finally:
-            for task in (*tasks, *self._tasks):
-                task.cancel()
-            await asyncio.gather(*tasks, *self._tasks, return_exceptions=True)
+            await end(*tasks, *self._tasks)
             for actor in self._actors.values():
                 actor.close()
 

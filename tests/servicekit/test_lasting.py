@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from servicekit import metrics
-from servicekit.lasting import lasting
+from servicekit.lasting import end, lasting
 from servicekit.pipe import Pipe, StoreLost
 
 _WRITE = "return redis.call('SET', KEYS[1], ARGV[1])"
@@ -64,3 +64,23 @@ async def test_what_redis_refuses_for_now_is_a_loss_and_not_an_answer(valkey: st
                 await pipe.call(*mistake)
         await pipe.call("DEL", "lasting")
     await redis.aclose()
+
+
+async def test_a_task_that_swallows_its_cancellation_is_cancelled_again() -> None:
+    swallowed = 0
+
+    async def stubborn() -> None:
+        nonlocal swallowed
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                swallowed += 1
+                if swallowed > 1:
+                    raise
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await end(task)
+    assert task.cancelled()
+    assert swallowed == 2
