@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 import doudizhu
-from doudizhu import Illegal
+from doudizhu import Illegal, bot
 from doudizhu.hand import Action, CloseShowWindow, DealCards, Dealt, Fled, Flee, Redealing, Won
 from doudizhu.hand import Phase as HandPhase
 from doudizhu.refusal import Reason as RuleReason
@@ -130,7 +130,7 @@ def expire(draft: Draft) -> None:
     if table.hand.phase is HandPhase.AWAIT_DEAL:
         deal(draft)
         return
-    action = doudizhu.default_action(table.hand)
+    action = _expired(table)
     if isinstance(action, CloseShowWindow):
         move(draft, action)
         return
@@ -140,6 +140,22 @@ def expire(draft: Draft) -> None:
     seat = draft.table.seats[number]
     if seat.trustee is None and seat.misses >= MISSES:
         draft.emit(events.TrusteeSet(number, Trustee.MISSES))
+
+
+def _expired(table: Table) -> Action:
+    """What the table does for the seat on turn: a trustee plays with sense, on leads for anybody (D-06).
+
+    In the auction it passes and never shows: what raises the stakes is the player's own decision.
+    """
+    hand = table.hand
+    assert hand is not None
+    if (
+        hand.phase is HandPhase.PLAY
+        and hand.turn is not None
+        and (hand.on_table is None or table.seats[hand.turn].trustee is not None)
+    ):
+        return bot.choose(doudizhu.view(hand, hand.turn), hand.turn)
+    return doudizhu.default_action(hand)
 
 
 def move(draft: Draft, action: Action, *, by_trustee: bool = False) -> None:

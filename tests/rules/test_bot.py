@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddzclient import bot
-from ddzclient.plan import cost, plan
-from doudizhu import BOOKS, HAPPY, ROB, Hand, Phase, RuleBook, Side, decide, evolve, legal_actions, start, view
+from doudizhu import BOOKS, HAPPY, ROB, Hand, Phase, RuleBook, Side, bot, decide, evolve, legal_actions, start, view
 from doudizhu.hand import CloseShowWindow, DealCards, Pass, Play
 from doudizhu.packed import pack_cards
+from doudizhu.plan import cost, plan
 from doudizhu.table import table_of
 from tests.bench.bench_bots import play
 from tests.rules.build import cards, deal_for, play_of, playing, put_down, stacked_deal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doudizhu.hand import Bid, Call, Fled, Pass, Passed, Play, Played, Redealing, Rob, Show
+from doudizhu.hand import Bid, BidMade, Call, Fled, Pass, Passed, Play, Played, Redealing, Rob, Show
 from doudizhu.hand import Phase as HandPhase
 from services.table import commands, events, hands, life
 from services.table.clocks import clock
@@ -538,3 +538,27 @@ def test_a_hand_that_an_operator_voided_goes_on_after_a_countdown() -> None:
     sim.do(commands.LedgerVoided("t1-1"))
     assert sim.table.phase is Phase.COUNTDOWN  # type: ignore[comparison-overlap]
     assert refusal(sim, commands.Act(1, Pass(1))).reason == "WRONG_PHASE"
+
+
+def test_a_trustee_plays_with_sense_and_never_raises_the_stakes() -> None:
+    sim = happy_table(1, 2, 3)
+    to_play(sim)
+    for seat in range(3):
+        sim.act(seat, SetTrustee(True))
+    followed, last = 0, None
+    while sim.table.phase is Phase.PLAY:
+        for event in (one.event for one in sim.wait_for_clock() if isinstance(one, events.Move)):
+            if isinstance(event, Played):
+                followed += last is not None
+                last = event.seat
+            elif isinstance(event, Passed) and sim.table.hand is not None and sim.table.hand.on_table is None:
+                last = None
+    assert followed > 5
+
+
+def test_a_trustee_passes_the_auction() -> None:
+    sim = classic_table(1, 2, 3)
+    for seat in range(3):
+        sim.act(seat, SetTrustee(True))
+    bids = [one.event for _ in range(3) for one in sim.wait_for_clock() if isinstance(one, events.Move)]
+    assert [bid.level for bid in bids if isinstance(bid, BidMade)] == [0, 0, 0]
