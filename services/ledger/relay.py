@@ -7,18 +7,22 @@ which the stream drops repeats for a while, and consumers for ever.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 import asyncpg
 import nats.errors
-from nats.js import JetStreamContext
+from nats.aio.client import Client
+from nats.aio.msg import Msg
 from prometheus_client import Counter, Gauge
 
 from servicekit import clients, logs, stream
 
 log = logs.get("relay")
 
-SENT: Final = Counter("ddz_ledger_news_sent", "News that JetStream has acknowledged", ["subject"])
+SENT: Final = Counter("ddz_ledger_news_sent", "News that JetStream has acknowledged")
 LEADS: Final = Gauge("ddz_ledger_relay_leads", "1 where this instance relays the news")
 
 WAITING: Final = Gauge("ddz_ledger_news_waiting", "News that the last look into the outbox found, a batch at most")
@@ -28,7 +32,14 @@ _QUERY_S: Final = 5.0
 
 # The advisory lock of the leader; any number that nobody else uses in this database.
 _LEADER: Final = 0x6F7574626F78
+
+
+class NotAcknowledged(Exception):
+    """JetStream has not taken all news in time."""
+
+
 _TROUBLE: Final = (
+    NotAcknowledged,
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
@@ -36,6 +47,41 @@ _TROUBLE: Final = (
     OSError,
     TimeoutError,
 )
+
+
+class Publisher:
+    """Sends many news at once: one subscription hears all acknowledgements, where a request makes one for each."""
+
+    def __init__(self, bus: Client) -> None:
+        self._bus = bus
+        self._inbox = bus.new_inbox()
+        self._awaited: set[int] = set()
+        self._all = asyncio.Event()
+
+    async def listen(self) -> None:
+        """To be called once, before anything is sent."""
+        await self._bus.subscribe(f"{self._inbox}.*", cb=self._hear)
+
+    async def send(self, rows: Sequence[Any]) -> list[int]:
+        """The outbox ids of those that JetStream has acknowledged; all, or those of the first two seconds."""
+        sent = {row["outbox_id"] for row in rows}
+        self._awaited = set(sent)
+        self._all.clear()
+        for row in rows:
+            reply = f"{self._inbox}.{row['outbox_id']}"
+            headers = {"Nats-Msg-Id": row["key"]}
+            await self._bus.publish(row["subject"], row["payload"], reply=reply, headers=headers)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._all.wait(), _ACKNOWLEDGE_S)
+        return list(sent - self._awaited)
+
+    async def _hear(self, message: Msg) -> None:
+        # Without a stream the answer is a status and no data; a stream that refuses says why.
+        if not message.data or "error" in json.loads(message.data):
+            return
+        self._awaited.discard(int(message.subject.rpartition(".")[2]))
+        if not self._awaited:
+            self._all.set()
 
 
 class Relay:
@@ -59,52 +105,47 @@ class Relay:
         It waits for NATS as long as need be: the ledger settles without it.
         """
         async with clients.nats_bus(self._nats_url, name="ledger") as bus:
-            news = bus.jetstream(timeout=_ACKNOWLEDGE_S)
+            publisher = Publisher(bus)
+            await publisher.listen()
             while True:
                 try:
-                    await self._lead(news)
+                    await self._lead(bus, publisher)
                 except _TROUBLE as error:
                     log.warning("news wait", extra={"why": repr(error)})
                 await asyncio.sleep(self._retry_s)
 
-    async def _lead(self, news: JetStreamContext) -> None:
+    async def _lead(self, bus: Client, publisher: Publisher) -> None:
         connection = await asyncpg.connect(self._dsn, timeout=_QUERY_S, command_timeout=_QUERY_S)
         try:
             if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LEADER):
                 return
             LEADS.set(1)
-            await stream.ensure(news)
+            await stream.ensure(bus.jetstream(timeout=_ACKNOWLEDGE_S))
             while True:
                 self._news.clear()
-                while await self.step(connection, news):
+                while await self.step(connection, publisher):
                     pass
                 await self._wait()
         finally:
             LEADS.set(0)
             connection.terminate()
 
-    async def step(self, connection: asyncpg.Connection, news: JetStreamContext) -> int:
-        """Sends the oldest news; how many. Raises when one was not acknowledged; those that were are forgotten."""
+    async def step(self, connection: asyncpg.Connection, publisher: Publisher) -> int:
+        """Sends the oldest news and forgets those that were acknowledged; how many.
+
+        Raises NotAcknowledged when one was not.
+        """
         rows = await connection.fetch("SELECT * FROM ledger.oldest_news($1)", self._batch)
         WAITING.set(len(rows))
         if not rows:
             return 0
-        sent = await asyncio.gather(*(_send(news, row) for row in rows), return_exceptions=True)
-        errors = [outcome for outcome in sent if isinstance(outcome, BaseException)]
-        done = [row["outbox_id"] for row, outcome in zip(rows, sent, strict=True) if outcome is None]
+        done = await publisher.send(rows)
         await connection.execute("SELECT ledger.forget_news($1)", done)
-        if errors:
-            raise errors[0]
+        SENT.inc(len(done))
+        if len(done) < len(rows):
+            raise NotAcknowledged(f"{len(rows) - len(done)} of {len(rows)} news")
         return len(done)
 
     async def _wait(self) -> None:
-        try:
-            async with asyncio.timeout(self._poll_s):
-                await self._news.wait()
-        except TimeoutError:
-            return
-
-
-async def _send(news: JetStreamContext, row: Any) -> None:
-    await news.publish(row["subject"], row["payload"], headers={"Nats-Msg-Id": row["key"]})
-    SENT.labels(row["subject"]).inc()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), self._poll_s)

@@ -27,7 +27,7 @@ from servicekit import stream
 from services.ledger.audit import audit
 from services.ledger.grants import ClaimRelief, Given, Grant, ReliefTerms
 from services.ledger.ledger import Opened, OpenHand, Settled, SettleHand, Voided, VoidHand
-from services.ledger.relay import Relay
+from services.ledger.relay import Publisher, Relay
 from services.ledger.reversals import Reverse, Reversed
 from services.ledger.transaction import Reply, Request, transact
 from tests.services.ledger.harness import Database
@@ -68,6 +68,8 @@ class LedgerMachine(RuleBasedStateMachine):
         self.connection: asyncpg.Connection = self.run(asyncpg.connect(self.dsn))
         self.bus: Client = self.run(nats.connect(self.nats_url))
         self.relay = Relay(self.dsn, self.nats_url)
+        self.publisher = Publisher(self.bus)
+        self.run(self.publisher.listen())
         self.run(stream.ensure(self.bus.jetstream()))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -237,7 +239,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule()
     def relay_step(self) -> None:
-        self.run(self.relay.step(self.connection, self.bus.jetstream()))
+        self.run(self.relay.step(self.connection, self.publisher))
 
     @invariant()
     def the_ledger_is_in_order(self) -> None:
