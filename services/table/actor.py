@@ -8,11 +8,12 @@ happened, and decides again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from doudizhu import Refusal
@@ -33,6 +34,7 @@ _log = logs.get("actor")
 
 _ATTEMPTS: Final = 20
 _STORE_PAUSE_S: Final = 0.1
+_FAULT_PAUSE_S: Final = 1.0
 _UNLOGGED_KEPT: Final = 64
 
 Make = Callable[[Table], commands.Command | None]
@@ -47,7 +49,7 @@ class _Item:
     key: log.Key
     then: Then | None = None
     opening: life.Decision | None = None
-    answer: asyncio.Future[int] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    answer: asyncio.Future[int] | None = None  # set while it waits in the mailbox
 
 
 class Actor:
@@ -62,9 +64,11 @@ class Actor:
         self._stale = False  # an append was not answered: it may be in the log
         self._gap: bool | None = None  # the log was read anew: because Redis had been away, or for the first time
         self._mailbox: deque[_Item] = deque()
+        self._busy = False  # something is being done
         self._worker: asyncio.Task[None] | None = None
         self._unlogged: dict[log.Key, int | Refusal] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._not_before = 0.0  # of the monotonic clock: a clock that fails must not fail without a pause
         self._timer_ms = 0  # when it fires, in milliseconds since the epoch
         self._outside = Outside(node, self)
 
@@ -83,11 +87,16 @@ class Actor:
     @property
     def idle(self) -> bool:
         """Whether nothing is asked, watched or under way."""
-        return not self.work() and not self.audience.streams
+        return not self._busy and self._outside.task is None and not self.audience.streams
 
-    def work(self) -> list[asyncio.Task[None]]:
-        """What was asked and is not done, and what the ledger has not answered."""
-        return [task for task in (self._worker, self._outside.task) if task is not None]
+    async def finish(self) -> None:
+        """Waits until what was asked is done, and what the ledger was asked is answered."""
+        while self._busy or self._outside.task is not None:
+            if self._busy:
+                with contextlib.suppress(Refusal):
+                    await self._post(_Item(lambda _: None, log.NOBODY))
+            elif self._outside.task is not None:
+                await asyncio.wait([self._outside.task])
 
     async def ask(self, make: Make, key: log.Key = log.NOBODY, then: Then | None = None) -> int:
         """The number of the last event of what was asked. Raises a Refusal: the domain's, NOT_FOUND, OVERLOADED when
@@ -119,21 +128,39 @@ class Actor:
             _log.info("not done", extra={"table": self.table_id, "reason": refusal.reason})
 
     async def _post(self, item: _Item) -> int:
-        self._mailbox.append(item)
+        """Does it at once when nothing else is under way, which spares a task; otherwise it waits for its turn."""
         self.used_at = time.monotonic()
-        if self._worker is None:
-            self._worker = asyncio.create_task(self._work())
-        return await item.answer
+        if self._busy:
+            answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            item.answer = answer
+            self._mailbox.append(item)
+            return await answer
+        self._busy = True
+        try:
+            return await self._served(item)
+        except asyncio.CancelledError:
+            self._stale = True  # it may be in the log, and nobody has been told
+            self._node.background(self._read_what_was_left())
+            raise
+        finally:
+            if self._mailbox:
+                self._worker = asyncio.create_task(self._work())
+            else:
+                self._busy = False
+
+    async def _read_what_was_left(self) -> None:
+        with contextlib.suppress(Refusal):
+            await self.refresh()
 
     async def _work(self) -> None:
+        """Does what waits, one after the other."""
         try:
             while self._mailbox:
                 item = self._mailbox.popleft()
+                assert item.answer is not None, "what waits has somebody who waits for it"
                 try:
-                    seq = await self._serve(item)
+                    seq = await self._served(item)
                 except Exception as error:
-                    if not isinstance(error, Refusal):
-                        self._fault(error)
                     if not item.answer.done():
                         item.answer.set_exception(error)
                 else:
@@ -141,12 +168,23 @@ class Actor:
                         item.answer.set_result(seq)
         finally:
             self._worker = None
+            self._busy = False
+
+    async def _served(self, item: _Item) -> int:
+        try:
+            return await self._serve(item)
+        except Refusal:
+            raise
+        except Exception as error:
+            self._fault(error)
+            raise
 
     def _fault(self, error: Exception) -> None:
         """A mistake of ours: told, counted, and the state is read anew, since it may be wrong."""
         metrics.FAULTS.labels("actor").inc()
         _log.error("unexpected exception", exc_info=error, extra={"table": self.table_id})
         self._replica = Replica(self._node.store, self.table_id)
+        self._not_before = time.monotonic() + _FAULT_PAUSE_S
 
     async def _serve(self, item: _Item) -> int:
         """Decides and appends until the append holds."""
@@ -310,7 +348,7 @@ class Actor:
             self._timer = None
         if wake is not None and self._timer is None:
             self._timer_ms = wake
-            delay_s = max(0.0, (wake - self._node.now_ms()) / 1000)
+            delay_s = max(0.0, (wake - self._node.now_ms()) / 1000, self._not_before - time.monotonic())
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._timed_out)
         self._outside.see_to(life.pending(self.table))
 

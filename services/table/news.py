@@ -56,7 +56,7 @@ class News:
 
     def report_change(self, before: Table | None, after: Table) -> None:
         """Tells the lobby when there is something new to show."""
-        if before is None or _shown(before) != _shown(after):
+        if before is None or (_may_show(before, after) and _shown(before) != _shown(after)):
             self.report(after)
 
     async def _publish(self, subject: str, data: bytes) -> None:
@@ -126,6 +126,16 @@ def summary_of(table: Table) -> lobby_pb2.TableSummary:
         if person is not None:
             player.CopyFrom(person_to(person))
     return summary
+
+
+def _may_show(before: Table, after: Table) -> bool:
+    """Whether anything that the lobby shows may have changed; most events are moves, which leave all of it alone."""
+    return (
+        before.seats is not after.seats
+        or before.stage is not after.stage
+        or before.base != after.base
+        or before.observers is not after.observers
+    )
 
 
 def _shown(table: Table) -> tuple[object, ...]:

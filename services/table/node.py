@@ -337,12 +337,11 @@ class Node:
         self.draining = True
         for actor in self._actors.values():
             actor.audience.drain()
-        until = time.monotonic() + self.settings.drain_s
-        while work := [task for actor in self._actors.values() for task in actor.work()]:
-            _, late = await asyncio.wait(work, timeout=max(0.0, until - time.monotonic()))
-            if late:
-                _log.warning("drained too slowly", extra={"left": len(late)})
-                return
+        try:
+            async with asyncio.timeout(self.settings.drain_s):
+                await asyncio.gather(*(actor.finish() for actor in list(self._actors.values())))
+        except TimeoutError:
+            _log.warning("drained too slowly")
 
 
 def _known(table: Table) -> set[str]:
