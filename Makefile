@@ -17,14 +17,16 @@ endif
 export HANDS SEED PORT TABLE_NODES
 ARGS ?=
 
-# Whatever measures (tests/bench/bench_NAME.py) or breaks things on purpose (tests/chaos/chaos_NAME.py) is a target.
+# Whatever measures (tests/bench/bench_NAME.py), breaks things on purpose (tests/chaos/chaos_NAME.py) or simulates
+# (tests/sim/sim_NAME.py) is a target.
 BENCHES := $(patsubst tests/bench/bench_%.py,bench-%,$(wildcard tests/bench/bench_*.py))
 CHAOS := $(patsubst tests/chaos/chaos_%.py,chaos-%,$(wildcard tests/chaos/chaos_*.py))
-.PHONY: $(BENCHES) $(CHAOS)
+SIMS := $(patsubst tests/sim/sim_%.py,sim-%,$(wildcard tests/sim/sim_*.py))
+.PHONY: $(BENCHES) $(CHAOS) $(SIMS)
 
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
-	@for target in $(BENCHES) $(CHAOS); do \
+	@for target in $(BENCHES) $(CHAOS) $(SIMS); do \
 		kind=$${target%%-*}; file=tests/$$kind/$${kind}_$${target#*-}.py; \
 		printf '  make %-14s %s\n' $$target "$$(sed -n '1s/^"""//; 1s/^`make [a-z-]*`: //; 1s/"""$$//; 1s/\.$$//; 1p' $$file)"; \
 	done
@@ -59,6 +61,9 @@ $(BENCHES): bench-%: setup
 
 $(CHAOS): chaos-%: setup
 	@$(PY) -m tests.chaos.chaos_$* $(ARGS)
+
+$(SIMS): sim-%: setup
+	@$(PY) -m tests.sim.sim_$* $(ARGS)
 
 lock: ## pin all packages with their hashes in requirements.lock (needs uv: https://docs.astral.sh/uv/)
 	uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \

@@ -99,8 +99,10 @@ end
 -- A three for `one`; or for one that has waited longer and could sit with it, perhaps with others that come before it.
 local function three_for(one, others)
   local three = three_with(one, others)
-  if three and three[2].joined < one.joined then
-    three = three_with(three[2], candidates(three[2])) or three
+  while three and three[2].joined < three[1].joined do
+    local better = three_with(three[2], candidates(three[2]))
+    if not better then break end
+    three = better
   end
   return three
 end
@@ -150,10 +152,11 @@ local function look_again_at(one)
   return now + again
 end
 
--- Newcomers first, for they may complete a three at once; a quarter is kept for those who have waited.
-local due = redis.call('ZRANGEBYSCORE', DUE, 0, 0, 'LIMIT', 0, limit - math.floor(limit / 4))
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', DUE, '(0', now, 'LIMIT', 0, limit - #due)) do
-  due[#due + 1] = member
+-- Newcomers first, for they may complete a three at once; but a quarter is kept for those who have waited.
+local late = redis.call('ZRANGEBYSCORE', DUE, '(0', now, 'LIMIT', 0, limit)
+local due = redis.call('ZRANGEBYSCORE', DUE, 0, 0, 'LIMIT', 0, limit - math.min(#late, math.floor(limit / 4)))
+for i = 1, math.min(#late, limit - #due) do
+  due[#due + 1] = late[i]
 end
 local result = {#due, redis.call('GET', room .. ':epoch') or ''}
 for _, member in ipairs(due) do
