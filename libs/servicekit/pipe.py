@@ -41,7 +41,8 @@ class Pipe:
     """`call` queues a command; `running` sends them."""
 
     def __init__(self, url: str, scripts: tuple[str, ...]) -> None:
-        pool = ConnectionPool.from_url(url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S)
+        # No socket_timeout: redis-py would send under asyncio.wait_for, which in Python 3.11 can swallow a cancellation.
+        pool = ConnectionPool.from_url(url, socket_timeout=None, socket_connect_timeout=_TIMEOUT_S)
         self._connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
         self._scripts = scripts
         self._queue: list[tuple[tuple[Any, ...], asyncio.Future[Any]]] = []
@@ -101,19 +102,20 @@ class Pipe:
 
     async def _connect(self) -> None:
         """Connects, learns which process answers, and gives it the scripts."""
-        await self._connection.connect()  # type: ignore[no-untyped-call]
-        await self._connection.send_command("INFO", "server")
-        info: Any = await self._connection.read_response()
-        run_id = bytes(info).partition(b"run_id:")[2][:15]
-        self.epoch = int(run_id, 16)
-        for script in self._scripts:
-            await self._connection.send_command("SCRIPT", "LOAD", script)
-            await self._connection.read_response()
+        async with asyncio.timeout(_TIMEOUT_S):
+            await self._connection.connect()  # type: ignore[no-untyped-call]
+            await self._connection.send_command("INFO", "server")
+            info: Any = await self._connection.read_response()
+            run_id = bytes(info).partition(b"run_id:")[2][:15]
+            self.epoch = int(run_id, 16)
+            for script in self._scripts:
+                await self._connection.send_command("SCRIPT", "LOAD", script)
+                await self._connection.read_response()
 
     async def _exchange(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
         packed = b"".join(hiredis.pack_command(command) for command, _ in batch)
-        await self._connection.send_packed_command(packed, check_health=False)
         async with asyncio.timeout(_TIMEOUT_S):  # one for all: one for each would cost as much as the reading
+            await self._connection.send_packed_command(packed, check_health=False)
             await self._read(batch)
 
     async def _read(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
