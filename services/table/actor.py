@@ -102,7 +102,7 @@ class Actor:
         """The number of the last event of what was asked. Raises a Refusal: the domain's, NOT_FOUND, OVERLOADED when
         the mailbox is full, UNAVAILABLE when Redis does not answer.
         """
-        if len(self._mailbox) >= self._node.settings.mailbox_limit:
+        if self._busy and len(self._mailbox) >= self._node.settings.mailbox_limit:
             raise Refusal(Trouble.OVERLOADED, "too much is asked of this table at once; try again")
         return await self._post(_Item(make, key, then))
 

@@ -232,12 +232,22 @@ async def test_a_full_mailbox_refuses_and_recovers(stack: Stack) -> None:
         players = await stack.players()
         table_id = await stack.open(terms("happy"), players)
         ids = [player.player_id for player in players]
-        asked = [act(node, table_id, ids[0], trustee=table_pb2.Trustee(on=number % 2 == 0)) for number in range(50)]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        gate = asyncio.Event()
+
+        async def hold(_: object) -> None:
+            await gate.wait()
+
+        actor = node.service.node.actor(table_id)
+        held = asyncio.create_task(actor.ask(lambda _: None, then=hold))
+        asked = [
+            asyncio.create_task(act(node, table_id, ids[0], trustee=table_pb2.Trustee(on=number % 2 == 0)))
+            for number in range(5)
+        ]
+        await until(lambda: sum(one.done() for one in asked) == 3)
+        gate.set()
+        answers = await asyncio.gather(held, *asked, return_exceptions=True)
         full = [one for one in answers if isinstance(one, grpc.aio.AioRpcError)]
-        assert full
-        assert {one.code() for one in full} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
-        assert any(isinstance(one, int) for one in answers)
+        assert [one.code() for one in full] == [grpc.StatusCode.RESOURCE_EXHAUSTED] * 3
         await act(node, table_id, ids[0], trustee=table_pb2.Trustee(on=False))
 
 
