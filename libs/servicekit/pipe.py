@@ -41,7 +41,7 @@ class Pipe:
     """`call` queues a command; `running` sends them."""
 
     def __init__(self, url: str, scripts: tuple[str, ...]) -> None:
-        # No socket_timeout: redis-py would send under asyncio.wait_for, which in Python 3.11 can swallow a cancellation.
+        # No socket_timeout: redis-py would send under asyncio.wait_for, which may swallow a cancellation (Python 3.11).
         pool = ConnectionPool.from_url(url, socket_timeout=None, socket_connect_timeout=_TIMEOUT_S)
         self._connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
         self._scripts = scripts

@@ -56,7 +56,7 @@ async def test_a_call_that_ends_while_it_attaches_leaves_no_stream_and_no_presen
     async with redis_of(stack) as redis:
         await redis.client_pause(60_000, all=False)
         client = await stack.client(players[0].player_id, table_id).open(wait=False)
-        await until(actor.work)
+        await until(lambda: not actor.idle)
         await client.close()
         await redis.client_unpause()
 
