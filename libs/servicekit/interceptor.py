@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast
 
 import grpc
 from google.protobuf.message import Message
+from prometheus_client import Histogram
 
 from doudizhu.refusal import Refusal
 from servicekit import errors, logs, metrics
@@ -39,6 +40,12 @@ async def _fail(context: Any, error: BaseException, method: str) -> None:
     await context.abort(grpc.StatusCode.INTERNAL, "The server made a mistake; it has been recorded.")
 
 
+@functools.lru_cache
+def _seconds(method: str, code: str) -> Histogram:
+    """The series of a method and code: looking it up by its labels costs more than writing to it."""
+    return metrics.RPC_SECONDS.labels(method, code)
+
+
 async def _call(unary: Any, request: Any, context: Any, method: str) -> Any:
     started = time.perf_counter()
     try:
@@ -51,7 +58,7 @@ async def _call(unary: Any, request: Any, context: Any, method: str) -> Any:
     finally:
         code = context.code()
         name = code.name if isinstance(code, grpc.StatusCode) else "OK"
-        metrics.RPC_SECONDS.labels(method, name).observe(time.perf_counter() - started)
+        _seconds(method, name).observe(time.perf_counter() - started)
 
 
 async def _stream(stream: Any, request: Any, context: Any, method: str) -> AsyncIterator[Any]:
@@ -71,22 +78,30 @@ async def _stream(stream: Any, request: Any, context: Any, method: str) -> Async
 class Guard(grpc.aio.ServerInterceptor):
     """The one interceptor of every server. Handlers of streams are async generators."""
 
+    def __init__(self) -> None:
+        self._guarded: dict[str, Handler] = {}
+
     async def intercept_service(self, continuation: Next, details: grpc.HandlerCallDetails) -> Handler | None:
-        handler: Any = await continuation(details)
-        if handler is None or details.method.startswith("/grpc."):
-            return cast("Handler | None", handler)
-        method = details.method.removeprefix("/")
-        codec = (handler.request_deserializer, handler.response_serializer)
-        if not handler.response_streaming:
+        guarded = self._guarded.get(details.method)
+        if guarded is None:
+            handler: Any = await continuation(details)
+            if handler is None or details.method.startswith("/grpc."):
+                return cast("Handler | None", handler)
+            guarded = self._guarded[details.method] = _guard(handler, details.method.removeprefix("/"))
+        return guarded
 
-            async def unary(request: Any, context: Any) -> Any:
-                return await _call(handler.unary_unary, request, context, method)
 
-            return grpc.unary_unary_rpc_method_handler(unary, *codec)
+def _guard(handler: Any, method: str) -> Handler:
+    """The handler of a method with everything around it."""
+    codec = (handler.request_deserializer, handler.response_serializer)
+    if not handler.response_streaming:
 
-        inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
-        stream = functools.partial(_stream, inner, method=method)  # grpc must see an async generator function
-        make = (
-            grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
-        )
-        return make(stream, *codec)
+        async def unary(request: Any, context: Any) -> Any:
+            return await _call(handler.unary_unary, request, context, method)
+
+        return grpc.unary_unary_rpc_method_handler(unary, *codec)
+
+    inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
+    stream = functools.partial(_stream, inner, method=method)  # grpc must see an async generator function
+    make = grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
+    return make(stream, *codec)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -53,6 +54,8 @@ class Service(Protocol):
 
 Build = Callable[[], contextlib.AbstractAsyncContextManager[Service]]
 
+_GARBAGE = 20_000  # objects made since the last look
+
 # Pings keep NAT and proxies from dropping a quiet stream; a client that pings more often than that is closed.
 _OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
@@ -95,6 +98,11 @@ async def _main(config: ServerConfig, build: Build) -> None:
     metrics.serve(int(port), host)
     lag = asyncio.create_task(metrics.watch_loop_lag())
     async with build() as service, serving(config, service) as grpc_port:
+        # What start-up made stays for ever, and a call makes hundreds of objects that die with it: looking through them
+        # after every 700 took a fourteenth of a busy service's time.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GARBAGE)
         log.info("serving", extra={"port": grpc_port, "names": list(service.names)})
         await stop.wait()
         for signum in (signal.SIGTERM, signal.SIGINT):

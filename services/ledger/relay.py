@@ -72,7 +72,8 @@ class Publisher:
             headers = {"Nats-Msg-Id": row["key"]}
             await self._bus.publish(row["subject"], row["payload"], reply=reply, headers=headers)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._all.wait(), _ACKNOWLEDGE_S)
+            async with asyncio.timeout(_ACKNOWLEDGE_S):
+                await self._all.wait()
         return list(sent - self._awaited)
 
     async def _hear(self, message: Msg) -> None:
@@ -148,4 +149,5 @@ class Relay:
 
     async def _wait(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), self._poll_s)
+            async with asyncio.timeout(self._poll_s):
+                await self._news.wait()
