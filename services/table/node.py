@@ -81,6 +81,7 @@ class Node:
         self._tasks: set[asyncio.Task[None]] = set()
         self._connections = (f"{self._id}:{number}" for number in itertools.count(1))
         self.draining = False
+        self._ended = False
 
     @staticmethod
     def now_ms() -> int:
@@ -88,7 +89,10 @@ class Node:
         return time.time_ns() // 1_000_000
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs something that nobody waits for."""
+        """Runs something that nobody waits for; nothing any more once the node ends."""
+        if self._ended:
+            work.close()
+            return
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -267,6 +271,7 @@ class Node:
         try:
             yield
         finally:
+            self._ended = True
             await end(*tasks, *self._tasks)
             for actor in self._actors.values():
                 actor.close()

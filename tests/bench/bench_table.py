@@ -185,6 +185,8 @@ def main() -> None:
             "DDZ_NATS_URL": nats.url,
             "DDZ_LEDGER_TARGET": f"127.0.0.1:{ledger_port}",
             "DDZ_DEAL_SEED": DEAL_SEED.hex(),
+            "DDZ_TABLE_COMMANDS_PER_S": "1000000",
+            "DDZ_TABLE_COMMANDS_BURST": "1000000",
         }
         try:
             print(json.dumps(measure(env, sys.argv[1:])))

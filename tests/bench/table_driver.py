@@ -50,6 +50,7 @@ class DrivenTable:
         self.answered = asyncio.Event()
         self.accepted = False
         self.asked = -1  # whose command is on its way
+        self.refusal = ""
         self.scripts = {number: hand_script(table_id, number) for number in range(1, HANDS_AHEAD + 1)}
 
     async def open(self, channels: list[grpc.aio.Channel], unary: bool) -> None:
@@ -83,6 +84,7 @@ class DrivenTable:
     def _answer(self, frame: table_pb2.PlayResponse) -> None:
         if frame.HasField("refused") or frame.HasField("accepted") or frame.events.accepted:
             self.accepted = not frame.HasField("refused")
+            self.refusal = frame.refused.refusal.message
             self.answered.set()
 
     async def drive(self, unary: bool, pause_s: float) -> None:
@@ -99,7 +101,7 @@ class DrivenTable:
                 tries = 0
                 while not await ask(step.seat, step.command):
                     # The ledger is still settling the last hand, or opening this one.
-                    assert step is script[0], f"{self.table_id}: {step} was refused"
+                    assert step is script[0], f"{self.table_id}: {step} was refused: {self.refusal}"
                     await asyncio.sleep(NOT_YET_S)
                     tries += 1
                     step.command.command_id = f"{number}-try{tries}"
