@@ -115,7 +115,6 @@ class Desk:
         rooms.admit(room, balance.chips)
         rated = rooms.book_of(room.terms).rated
         return Entry(
-            player_id=player.player_id,
             who=player.SerializeToString(),
             strength=queue.strength(balance.chips, balance.rating, rated=rated),
             reserve=player.bot and self._bots_fill,

@@ -21,7 +21,6 @@ _TIMEOUT_S: Final = 2.0
 _PAUSE_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 _NOT_NOW_ATTEMPTS: Final = 3
 _BACK_MS: Final = 1_000  # tickets that come back are looked at again after this
-_REMEMBER_S: Final = 600
 
 # Refusals that say nothing about this match: another node, or the same one later, may open it.
 _NOT_NOW: Final = frozenset({"UNAVAILABLE", "DRAINING", "OVERLOADED", "MAINTENANCE", "RATE_LIMITED"})
@@ -131,7 +130,6 @@ class Opener:
             for wait in waited:
                 counts.WAIT_SECONDS.labels(room_id).observe(wait / 1000)
         await self._news.changed(room_id, claim.ticket_ids)
-        await self._store.remember(players, _REMEMBER_S)
 
     async def _back(self, room_id: str, claim: Claim, why: str) -> None:
         now = now_ms()

@@ -119,11 +119,14 @@ def seat_order(match: str, player_ids: Iterable[str]) -> list[str]:
     return sorted(player_ids, key=lambda player: hashlib.sha256(f"{match}|{player}".encode()).digest())
 
 
-def estimate_ms(recent_waits_ms: Sequence[int], waited_ms: int) -> int:
-    """How long a ticket may still wait, from what the last ones waited; 0 when nothing is known."""
-    if not recent_waits_ms:
-        return 0
-    return max(sum(recent_waits_ms) // len(recent_waits_ms) - waited_ms, 1_000)
+def usual_wait_ms(recent_waits_ms: Sequence[int]) -> int:
+    """What the last tickets waited on average; 0 when nothing is known."""
+    return max(sum(recent_waits_ms) // len(recent_waits_ms), 1) if recent_waits_ms else 0
+
+
+def estimate_ms(usual_wait_ms: int, waited_ms: int) -> int:
+    """How long a ticket may still wait, at least a second; 0 when nothing is known."""
+    return max(usual_wait_ms - waited_ms, 1_000) if usual_wait_ms else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from servicekit.pipe import Pipe, StoreLost
-from services.matchmaking.queue import WINDOWS, State, Strength, Ticket, Window, estimate_ms
+from services.matchmaking.queue import WINDOWS, State, Strength, Ticket, Window, estimate_ms, usual_wait_ms
 
 KEEP_ENDED_S: Final = 3600  # how long the end of a ticket can be asked for
 _REPEATS: Final = 3  # of a command whose answer was lost: each of ours is safe to repeat
@@ -19,6 +19,7 @@ _LUA: Final = Path(__file__).parent / "lua"
 _NEAREST: Final = 12  # neighbours on each side that a look takes into account
 _OLDEST: Final = 4
 _UNTOLD: Final = 100
+_STATES: Final = {state.value.encode(): state for state in State}
 _ROOMS: Final = "mm:rooms"
 
 
@@ -40,19 +41,17 @@ def pipe(url: str) -> Pipe:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A player's latest ticket, and when it was numbered; `recent`: with whom he sat last, by commas."""
+    """A player's latest ticket, and when it was numbered."""
 
     ticket_id: str
     room_id: str
     at_ms: int
-    recent: str
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What a ticket brings into the queue. `who`: what the table is opened with; `reserve`: only fills tables."""
 
-    player_id: str
     who: bytes
     strength: Strength
     reserve: bool
@@ -102,14 +101,13 @@ class Store:
 
     async def allocate(self, player_id: str, room_id: str, now_ms: int, ended: str = "") -> Pointer:
         """The player's latest ticket; a new one, numbered for the room, when the latest is the one that has ended."""
-        keys = (_player_key(player_id), _recent_key(player_id))
-        found = await self._call("EVALSHA", _SHAS["allocate"], 2, *keys, player_id, room_id, now_ms, ended)
-        return _pointer(found)
+        key = _player_key(player_id)
+        return _pointer(await self._call("EVALSHA", _SHAS["allocate"], 1, key, player_id, room_id, now_ms, ended))
 
     async def latest(self, player_id: str) -> Pointer | None:
         """The player's latest ticket."""
         found = await self._call("HMGET", _player_key(player_id), "ticket", "room", "at")
-        return _pointer([*found, b""]) if found[0] else None
+        return _pointer(found) if found[0] else None
 
     async def room_of(self, player_id: str, ticket_id: str) -> str | None:
         """The room of one of the player's last tickets."""
@@ -119,22 +117,13 @@ class Store:
         found = await self._call("HGET", _player_key(player_id), f"r{number}")
         return found.decode() if found else None
 
-    async def remember(self, player_ids: Sequence[str], life_s: int) -> None:
-        """Notes that these players sit together."""
-        notes = (
-            self._call("SET", _recent_key(player), ",".join(set(player_ids) - {player}), "EX", life_s)
-            for player in player_ids
-        )
-        await asyncio.gather(*notes)
-
     # ---- a room's queue -------------------------------------------------------------------------------------------
 
     async def enter(self, pointer: Pointer, entry: Entry, now_ms: int, *, create: bool) -> Ticket:
         """The ticket, put into the queue if it is new; without `create` a new one is cancelled for good instead."""
         arguments = [
             *(pointer.ticket_id, now_ms, int(create), now_ms + self._patience.lease_ms),
-            *(entry.strength.near, entry.strength.also, entry.player_id, entry.who, int(entry.reserve)),
-            *(pointer.recent, self._epoch, KEEP_ENDED_S),
+            *(entry.strength.near, entry.strength.also, entry.who, int(entry.reserve), self._epoch, KEEP_ENDED_S),
         ]
         return _ticket(pointer.ticket_id, pointer.room_id, await self._run("enter", pointer.room_id, arguments), now_ms)
 
@@ -191,9 +180,9 @@ class Store:
         """Keeps tickets alive for the instance `watcher`, and reads them; `attach` when it begins to watch."""
         arguments = [now_ms + self._patience.lease_ms, watcher, int(attach), *ticket_ids]
         waits, *found = await self._run("watch", room_id, arguments)
-        recent = [int(wait) for wait in waits]
+        usual_ms = usual_wait_ms([int(wait) for wait in waits])
         return [
-            _ticket(ticket_id, room_id, answer, now_ms, recent) if answer else None
+            _ticket(ticket_id, room_id, answer, now_ms, usual_ms) if answer else None
             for ticket_id, answer in zip(ticket_ids, found, strict=True)
         ]
 
@@ -240,13 +229,9 @@ def _player_key(player_id: str) -> str:
     return f"mm:player:{{{player_id}}}"
 
 
-def _recent_key(player_id: str) -> str:
-    return f"mm:recent:{{{player_id}}}"
-
-
 def _pointer(found: Sequence[Any]) -> Pointer:
-    ticket, room, at, recent = found
-    return Pointer(ticket.decode(), room.decode(), int(at), recent.decode())
+    ticket, room, at = found
+    return Pointer(ticket.decode(), room.decode(), int(at))
 
 
 def _claim(found: Sequence[Any], epoch: bytes, *, inherited: bool) -> Claim:
@@ -254,10 +239,10 @@ def _claim(found: Sequence[Any], epoch: bytes, *, inherited: bool) -> Claim:
     return Claim(found[0].decode(), epoch.decode(), tuple(found[1::2]), joined_ms, inherited)
 
 
-def _ticket(ticket_id: str, room_id: str, found: Sequence[Any], now_ms: int, recent: Sequence[int] = ()) -> Ticket:
+def _ticket(ticket_id: str, room_id: str, found: Sequence[Any], now_ms: int, usual_ms: int = 0) -> Ticket:
     state, joined, table, position, matched = found
     joined_ms = int(joined)
-    kind = State(state.decode())
+    kind = _STATES[state]
     waited = (int(matched) if matched else now_ms) - joined_ms
-    estimate = estimate_ms(recent, waited) if kind is State.WAITING else 0
+    estimate = estimate_ms(usual_ms, waited) if kind is State.WAITING else 0
     return Ticket(ticket_id, room_id, kind, joined_ms, waited, int(position), estimate, table.decode())

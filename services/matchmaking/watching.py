@@ -18,8 +18,12 @@ from services.matchmaking.opening import now_ms
 from services.matchmaking.queue import LIVE, Reason, Ticket
 from services.matchmaking.store import Store
 
-_POLL_S: Final = 4.0  # also how often a stream is told its place in the queue
-_POLL_WITHOUT_NEWS_S: Final = 0.5
+# A poll also tells the streams their place in the queue: seldom enough that it costs little however many there are, and
+# often enough for the tickets' leases and for the gateway, which ends a stream that is silent for long.
+_TICKETS_A_SECOND: Final = 1_000
+_POLL_S: Final = (2.0, 12.0)
+_TICKETS_A_SECOND_WITHOUT_NEWS: Final = 4_000
+_POLL_WITHOUT_NEWS_S: Final = (0.5, 12.0)
 _BATCH: Final = 200
 
 log = logs.get("watching")
@@ -134,8 +138,9 @@ class Watching:
             self._wake.clear()
             everything = time.monotonic() >= next_poll
             if everything:
-                next_poll = time.monotonic() + (_POLL_S if self._news.connected else _POLL_WITHOUT_NEWS_S)
-                counts.WATCHED.set(sum(len(watched) for watched in self._rooms.values()))
+                tickets = sum(len(watched) for watched in self._rooms.values())
+                counts.WATCHED.set(tickets)
+                next_poll = time.monotonic() + _pause_s(tickets, heard=self._news.connected)
             urgent, self._urgent = self._urgent, defaultdict(set)
             try:
                 for room_id, watched in list(self._rooms.items()):
@@ -153,3 +158,11 @@ class Watching:
             for ticket_id, ticket in zip(here, tickets, strict=True):
                 for watcher in watched.get(ticket_id, ()):
                     watcher.show(ticket)
+
+
+def _pause_s(tickets: int, *, heard: bool) -> float:
+    """Until the next poll of so many tickets; without news it is all there is to find what has changed."""
+    rate, (least, most) = (
+        (_TICKETS_A_SECOND, _POLL_S) if heard else (_TICKETS_A_SECOND_WITHOUT_NEWS, _POLL_WITHOUT_NEWS_S)
+    )
+    return min(max(tickets / rate, least), most)

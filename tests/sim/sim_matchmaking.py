@@ -130,8 +130,8 @@ class Simulation:
         return self.result
 
     async def _join(self, who: Arrival) -> None:
-        pointer = Pointer(f"{who.player}-1", ROOM, who.at_ms, "")
-        await self.store.enter(pointer, Entry(who.player, b"", who.strength, reserve=False), who.at_ms, create=True)
+        pointer = Pointer(f"{who.player}-1", ROOM, who.at_ms)
+        await self.store.enter(pointer, Entry(b"", who.strength, reserve=False), who.at_ms, create=True)
         self.waiting[pointer.ticket_id] = who
         self.result.greatest_waiting = max(self.result.greatest_waiting, len(self.waiting))
 
@@ -214,8 +214,8 @@ class Depth:
 
     async def _join(self, slot: int) -> None:
         player = f"d{self.depth}.{next(self._numbers)}"
-        entry = Entry(player, b"", Strength(slot * 4, 0), reserve=False)
-        await self._store.enter(Pointer(f"{player}-1", self._room, 0, ""), entry, 0, create=True)
+        entry = Entry(b"", Strength(slot * 4, 0), reserve=False)
+        await self._store.enter(Pointer(f"{player}-1", self._room, 0), entry, 0, create=True)
 
     async def _look(self) -> list[Claim]:
         found = []

@@ -15,6 +15,10 @@ local function key_of(ticket)
   return room .. ':t:' .. ticket
 end
 
+local function player_of(ticket)
+  return string.match(ticket, '^(.*)%-%d+$')
+end
+
 local function member_of(joined, near, also, ticket)
   return string.format('%015d|%d|%d|%s', joined, near, also, ticket)
 end

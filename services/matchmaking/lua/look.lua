@@ -19,10 +19,6 @@ local function window(age)
   return found
 end
 
-local function player_of(ticket)
-  return string.match(ticket, '^(.*)%-%d+$')
-end
-
 local function recent_of(one)
   if one.recent == nil then
     one.recent = ',' .. (redis.call('HGET', key_of(one.ticket), 'recent') or '') .. ','

@@ -13,11 +13,16 @@ if verb == 'renew' then
 end
 redis.call('ZREM', CLAIMS, claim)
 redis.call('HDEL', OWNERS, claim)
+local players = {}
+for ticket in string.gmatch(claim, '[^,]+') do
+  players[#players + 1] = player_of(ticket)
+end
 for ticket in string.gmatch(claim, '[^,]+') do
   local key = key_of(ticket)
   local t = redis.call('HMGET', key, 'joined', 'near', 'also', 'reserve', 'absent')
   if verb == 'matched' then
-    redis.call('HSET', key, 'state', 'matched', 'table', ARGV[4], 'matched', now)
+    redis.call('HSET', key, 'state', 'matched', 'table', ARGV[4], 'matched', now, 'recent',
+      table.concat(players, ','))
     redis.call('EXPIRE', key, ARGV[5])
     if t[4] ~= '1' then redis.call('LPUSH', WAITS, now - tonumber(t[1])) end
   else

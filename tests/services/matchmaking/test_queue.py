@@ -33,11 +33,9 @@ class Room:
         self.store = scripts
         self.id = f"room-{next(_numbers)}"
 
-    async def enter(self, player: str, now_ms: int, strength: Strength = EVEN, recent: str = "") -> Waiting:
-        pointer = Pointer(f"{player}-1", self.id, now_ms, recent)
-        ticket = await self.store.enter(
-            pointer, Entry(player, player.encode(), strength, reserve=False), now_ms, create=True
-        )
+    async def enter(self, player: str, now_ms: int, strength: Strength = EVEN, number: int = 1) -> Waiting:
+        pointer = Pointer(f"{player}-{number}", self.id, now_ms)
+        ticket = await self.store.enter(pointer, Entry(player.encode(), strength, reserve=False), now_ms, create=True)
         assert ticket.state is State.WAITING
         return Waiting(ticket.ticket_id, ticket.joined_ms, strength)
 
@@ -45,6 +43,13 @@ class Room:
         """The threes that a look claims."""
         _, claims = await self.store.look(self.id, now_ms, "test", limit)
         return [claim.ticket_ids for claim in claims]
+
+    async def sit(self, *players: str) -> None:
+        """Matches three for the first time."""
+        for player in players:
+            await self.enter(player, 0)
+        _, (claim,) = await self.store.look(self.id, 0, "test", 10)
+        assert await self.store.matched(self.id, claim, "table", b"", 0)
 
 
 @pytest.fixture
@@ -93,9 +98,10 @@ def test_every_order_of_seats_is_as_likely() -> None:
 
 
 def test_the_estimate_is_what_others_waited_less_what_one_has() -> None:
-    assert queue.estimate_ms([], 5) == 0
-    assert queue.estimate_ms([9_000, 11_000], 4_000) == 6_000
-    assert queue.estimate_ms([9_000, 11_000], 60_000) == 1_000
+    assert queue.estimate_ms(queue.usual_wait_ms([]), 5) == 0
+    assert queue.estimate_ms(queue.usual_wait_ms([9_000, 11_000]), 4_000) == 6_000
+    assert queue.estimate_ms(queue.usual_wait_ms([9_000, 11_000]), 60_000) == 1_000
+    assert queue.estimate_ms(queue.usual_wait_ms([0, 0]), 0) == 1_000
 
 
 @pytest.mark.parametrize(
@@ -154,24 +160,39 @@ async def test_the_longest_waiting_go_first(room: Room) -> None:
 
 
 async def test_who_just_sat_together_are_parted_when_others_wait(room: Room) -> None:
-    await room.enter("p1", 0, recent="p2,p3")
-    await room.enter("p2", 1, recent="p1,p3")
+    await room.sit("p1", "p2", "p3")
+    await room.enter("p1", 0, number=2)
+    await room.enter("p2", 1, number=2)
     await room.enter("p4", 2)
     await room.enter("p5", 3)
-    assert await room.look(10) == [["p1-1", "p4-1", "p5-1"]]
+    assert await room.look(10) == [["p1-2", "p4-1", "p5-1"]]
 
 
 async def test_who_just_sat_together_do_so_again_when_nobody_else_waits(room: Room) -> None:
-    for player, recent in (("p1", "p2,p3"), ("p2", "p1,p3"), ("p3", "p1,p2")):
-        await room.enter(player, 0, recent=recent)
-    assert await room.look(0) == [["p1-1", "p2-1", "p3-1"]]
+    await room.sit("p1", "p2", "p3")
+    for player in ("p1", "p2", "p3"):
+        await room.enter(player, 0, number=2)
+    assert await room.look(0) == [["p1-2", "p2-2", "p3-2"]]
 
 
 async def test_who_just_sat_together_are_not_parted_for_ever(room: Room) -> None:
-    for player, recent in (("p1", "p2"), ("p2", "p1"), ("p3", "p4"), ("p4", "p3")):
-        await room.enter(player, 0, recent=recent)
+    await room.sit("p1", "p2", "q1")
+    await room.sit("p3", "p4", "q2")
+    for player in ("p1", "p2", "p3", "p4"):
+        await room.enter(player, 0, number=2)
     assert await room.look(5_000) == []
     assert len(await room.look(6_000)) == 1
+
+
+async def test_a_cancelled_ticket_does_not_make_one_forget_with_whom_one_sat(room: Room) -> None:
+    await room.sit("p1", "p2", "p3")
+    again = await room.enter("p1", 0, number=2)
+    await room.store.cancel(room.id, again.ticket_id, 0)
+    await room.enter("p1", 0, number=3)
+    await room.enter("p2", 1, number=2)
+    await room.enter("p4", 2)
+    await room.enter("p5", 3)
+    assert await room.look(10) == [["p1-3", "p4-1", "p5-1"]]
 
 
 async def test_a_claim_given_back_keeps_its_place(room: Room) -> None:
@@ -244,8 +265,8 @@ async def test_a_claim_given_back_does_not_revive_who_left_meanwhile(room: Room)
 
 
 async def test_a_number_that_never_came_into_the_queue_can_be_ended_for_good(room: Room) -> None:
-    pointer = Pointer("p1-1", room.id, 0, "")
-    entry = Entry("p1", b"", Strength(0, 0), reserve=False)
+    pointer = Pointer("p1-1", room.id, 0)
+    entry = Entry(b"", Strength(0, 0), reserve=False)
     assert (await room.store.enter(pointer, entry, 0, create=False)).state is State.CANCELLED
     assert (await room.store.enter(pointer, entry, 0, create=True)).state is State.CANCELLED
 

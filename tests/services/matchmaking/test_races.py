@@ -41,7 +41,7 @@ def new_room() -> str:
 
 async def join(at: Store, room_id: str, player: str, now_ms: int = 0, ended: str = "") -> Ticket:
     pointer = await at.allocate(player, room_id, now_ms, ended)
-    entry = Entry(player, player.encode(), Strength(0, 0), reserve=False)
+    entry = Entry(player.encode(), Strength(0, 0), reserve=False)
     return await at.enter(pointer, entry, now_ms, create=True)
 
 
