@@ -32,10 +32,17 @@ class Report:
     records_checked: int = 0
 
 
-async def audit(connection: asyncpg.Connection, since_ms: int, open_limit_ms: int, *, records: bool) -> Report:
+async def audit(
+    connection: asyncpg.Connection,
+    since_ms: int,
+    open_limit_ms: int,
+    *,
+    records: bool,
+    news_limit: timedelta = _NEWS_LIMIT,
+) -> Report:
     """Checks everything in one snapshot; settlements since `since_ms` are computed again when `records` is set.
 
-    `open_limit_ms`: an open hand may be that old, 0 = as old as it likes.
+    `open_limit_ms`: an open hand may be that old, 0 = as old as it likes. `news_limit`: so long news may wait.
     """
     totals = await connection.fetchrow("SELECT * FROM ledger.totals()")
     assert totals is not None
@@ -47,7 +54,7 @@ async def audit(connection: asyncpg.Connection, since_ms: int, open_limit_ms: in
     for query, limits in (
         ("SELECT ledger.faults_of_accounts() LIMIT $1", ()),
         ("SELECT ledger.faults_of_transfers() LIMIT $1", ()),
-        ("SELECT ledger.faults_of_hands($2, $3) LIMIT $1", (open_limit, _NEWS_LIMIT)),
+        ("SELECT ledger.faults_of_hands($2, $3) LIMIT $1", (open_limit, news_limit)),
     ):
         report.faults += [row[0] for row in await connection.fetch(query, _FAULTS_OF_A_KIND, *limits)]
     if records:

@@ -31,6 +31,7 @@ from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc, news_pb2
 from ddzclient.errors import is_transient, translate
 from deploy.local import account, folders, ports, servers
 from deploy.local.leash import Leash
+from doudizhu.refusal import Refusal
 from servicekit import clients, migrations, server, stream
 from tests.services.ledger.played import played
 
@@ -92,18 +93,23 @@ class Caller:
         self.players = [f"p{number}-{seat}" for seat in range(3)]
         self.chips = dict.fromkeys(self.players, 0)
         self.hands = self.gifts = 0
+        self.open = ""
         self.known: list[tuple[Callable[[Any], Awaitable[Any]], Any, Any]] = []
 
     async def ask(self, rpc: Any, request: Any) -> Any:
         """Sends until it is acknowledged; then, sometimes, sends something known again."""
         self.tally.counts["requests"] += 1
         answer = await self.insist(rpc, request)
+        if isinstance(answer, Refusal):
+            self.tally.check(False, "refused", f"{request} {answer}")
+            raise answer
         self.known.append((rpc, request, answer))
         if self.rng.random() < REPEATS:
             await self.repeat()
         return answer
 
     async def insist(self, rpc: Any, request: Any) -> Any:
+        """The answer, or the Refusal that is one."""
         pause_s = 0.02
         while True:
             self.tally.counts["sent"] += 1
@@ -111,23 +117,28 @@ class Caller:
                 return await rpc(request, timeout=CALL_TIMEOUT_S)
             except grpc.aio.AioRpcError as error:
                 translated = translate(error)
+                if isinstance(translated, Refusal) and not is_transient(translated):
+                    return translated
                 if not is_transient(translated):
-                    self.tally.check(False, "refused", f"{request} {translated}")
                     raise translated from None
             self.tally.counts["resent"] += 1
             await asyncio.sleep(pause_s * self.rng.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, 0.5)
 
     async def repeat(self) -> None:
-        """A known request again: the first answer, and nothing more."""
+        """A known request again: the first answer and nothing more; a hand that is over is not opened again."""
         rpc, request, first = self.rng.choice(self.known[-50:])
         self.tally.counts["repeats"] += 1
         self.tally.counts["requests"] += 1
+        over = isinstance(request, ledger_pb2.OpenHandRequest) and request.hand_id != self.open
         again = await self.insist(rpc, request)
-        replayed = again.result == ledger_pb2.RESULT_REPLAYED
-        again.result = first.result
-        same = again == first
-        self.tally.check(replayed and same, "doubled", f"a repeat of {request} got {again}, at first it was {first}")
+        if isinstance(again, Refusal):
+            right = over and again.reason == "HAND_OVER"
+        else:
+            right = not over and again.result == ledger_pb2.RESULT_REPLAYED
+            again.result = first.result
+            right = right and again == first
+        self.tally.check(right, "doubled", f"a repeat of {request} got {again}, at first it was {first}")
 
     async def work(self, until: asyncio.Event) -> None:
         for player_id in self.players:
@@ -151,17 +162,19 @@ class Caller:
         self.hands += 1
         hand_id = f"m{self.number}-{self.hands}"
         self.rng.shuffle(self.players)
-        opened = await self.ask(
-            self.stub.OpenHand, ledger_pb2.OpenHandRequest(hand_id=hand_id, player_ids=self.players, table_id="chaos")
-        )
+        request = ledger_pb2.OpenHandRequest(hand_id=hand_id, player_ids=self.players, table_id="chaos")
+        self.open = hand_id
+        opened = await self.ask(self.stub.OpenHand, request)
         expected = [self.chips[player_id] for player_id in self.players]
         self.tally.check(list(opened.carried_chips) == expected, "lost", f"{hand_id} carries {opened}, not {expected}")
         if self.rng.random() < 0.05:
+            self.open = ""
             await self.ask(self.stub.VoidHand, ledger_pb2.VoidHandRequest(hand_id=hand_id, reason="chaos"))
             self.tally.voided.add(hand_id)
             return
         book, flee_after = self.rng.choice(["classic", "happy", "rob"]), self.rng.choice([None, 2, 3, 4, 5])
         record = played(self.rng, hand_id, self.players, book=book, base=2, rake=3, flee_after=flee_after, quick=True)
+        self.open = ""
         reply = await self.ask(self.stub.Settle, ledger_pb2.SettleRequest(record=record))
         self.tally.settled[hand_id] = reply.settlement
         for seat in reply.settlement.seats:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import asyncpg
@@ -21,6 +22,7 @@ from services.ledger.servicer import Relief
 MIGRATIONS = Path(__file__).resolve().parents[3] / "services" / "ledger" / "migrations"
 RELIEF = ReliefTerms(chips=100, below_chips=50, per_day=2)
 SETTINGS = Settings(connections=2, limits=Limits(), relief=Relief(RELIEF, day_begins_utc_h=-8))
+NOBODY_RELAYS = timedelta(days=1)  # the news of a ledger without a service wait as long as the test takes
 _numbers = itertools.count(1)
 
 
