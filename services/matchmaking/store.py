@@ -95,7 +95,7 @@ class Store:
         self._pipe = pipe
         self._patience = patience
         self._epoch = epoch
-        self._windows = ",".join(f"{entry.age_ms}:{entry.near}:{entry.also}" for entry in windows)
+        self._windows = [bound for entry in windows for bound in (entry.age_ms, entry.near, entry.also)]
 
     # ---- a player's tickets ---------------------------------------------------------------------------------------
 
@@ -136,8 +136,8 @@ class Store:
         """Claims threes for up to `limit` tickets that are due; how many were due, and the claims."""
         patience = self._patience
         arguments = [
-            *(now_ms, limit, now_ms + patience.claim_ms, owner, self._windows, _NEAREST, _OLDEST),
-            *(patience.rematch_ms, patience.fill_ms, patience.again_ms),
+            *(now_ms, limit, now_ms + patience.claim_ms, owner, _NEAREST, _OLDEST),
+            *(patience.rematch_ms, patience.fill_ms, patience.again_ms, *self._windows),
         ]
         due, epoch, *claims = await self._run("look", room_id, arguments)
         return due, [_claim(found, epoch, inherited=False) for found in claims]

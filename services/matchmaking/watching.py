@@ -1,4 +1,4 @@
-"""Streams of tickets. News wake them at once; a poll keeps their tickets alive, and finds what news lost."""
+"""Streams of tickets. News wake them at once; a round keeps their tickets alive, and finds what news lost."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Final
 
 from doudizhu.refusal import Refusal
 from servicekit import logs
+from servicekit.lasting import end, lasting
 from servicekit.pipe import StoreLost
 from services.matchmaking import counts
 from services.matchmaking.news import News
@@ -18,13 +19,13 @@ from services.matchmaking.opening import now_ms
 from services.matchmaking.queue import LIVE, Reason, Ticket
 from services.matchmaking.store import Store
 
-# A poll also tells the streams their place in the queue: seldom enough that it costs little however many there are, and
-# often enough for the tickets' leases and for the gateway, which ends a stream that is silent for long.
+# A round also tells the streams their place in the queue: seldom enough that it costs little however many there are,
+# often enough for the leases of tickets and for the gateway, which ends a stream that is silent for long.
 _TICKETS_A_SECOND: Final = 1_000
 _POLL_S: Final = (2.0, 12.0)
 _TICKETS_A_SECOND_WITHOUT_NEWS: Final = 4_000
 _POLL_WITHOUT_NEWS_S: Final = (0.5, 12.0)
-_BATCH: Final = 200
+_BATCH: Final = 100
 
 log = logs.get("watching")
 
@@ -59,12 +60,12 @@ class Watching:
     async def running(self) -> AsyncIterator[None]:
         """Keeps the streams fresh."""
         async with self._news.heard(self._on_changed):
-            poll = asyncio.create_task(self._poll())
+            tasks = [asyncio.create_task(lasting("watching", work)) for work in (self._follow_news, self._go_round)]
             try:
                 yield
             finally:
-                poll.cancel()
-                await asyncio.gather(poll, *self._leaving, return_exceptions=True)
+                await end(*tasks)
+                await asyncio.gather(*self._leaving, return_exceptions=True)
 
     def close(self) -> None:
         """Ends every stream; the tickets stay as they are, for their owners are on their way to another instance."""
@@ -121,7 +122,7 @@ class Watching:
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    # ---- the poll -------------------------------------------------------------------------------------------------
+    # ---- what is read ---------------------------------------------------------------------------------------------
 
     def _on_changed(self, room_id: str, ticket_ids: Iterable[str]) -> None:
         here = self._rooms.get(room_id)
@@ -129,39 +130,51 @@ class Watching:
             self._urgent[room_id].update(mine)
             self._wake.set()
 
-    async def _poll(self) -> None:
-        next_poll = 0.0
+    async def _follow_news(self) -> None:
+        """Reads at once what news tell of."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(next_poll - time.monotonic()):
-                    await self._wake.wait()
+            await self._wake.wait()
             self._wake.clear()
-            everything = time.monotonic() >= next_poll
-            if everything:
-                tickets = sum(len(watched) for watched in self._rooms.values())
-                counts.WATCHED.set(tickets)
-                next_poll = time.monotonic() + _pause_s(tickets, heard=self._news.connected)
             urgent, self._urgent = self._urgent, defaultdict(set)
-            try:
-                for room_id, watched in list(self._rooms.items()):
-                    await self._read(room_id, list(watched) if everything else list(urgent[room_id]))
-            except StoreLost as error:
-                log.warning("redis", extra={"why": str(error)})
+            for room_id, tickets in urgent.items():
+                for start in range(0, len(tickets), _BATCH):
+                    await self._read(room_id, list(tickets)[start : start + _BATCH])
+
+    async def _go_round(self) -> None:
+        """Reads everything that is watched again and again, a batch at a time, evenly over the round."""
+        while True:
+            began = time.monotonic()
+            here = [(room_id, list(watched)) for room_id, watched in self._rooms.items()]
+            count = sum(len(tickets) for _, tickets in here)
+            counts.WATCHED.set(count)
+            pause_s = _pause_s(count, heard=self._news.connected)
+            done = 0
+            for room_id, tickets in here:
+                for start in range(0, len(tickets), _BATCH):
+                    batch = tickets[start : start + _BATCH]
+                    await self._read(room_id, batch)
+                    done += len(batch)
+                    await asyncio.sleep(began + pause_s * done / count - time.monotonic())
+            await asyncio.sleep(began + pause_s - time.monotonic())
 
     async def _read(self, room_id: str, ticket_ids: list[str]) -> None:
+        """Reads tickets, keeps them alive, and shows them to their watchers."""
         watched = self._rooms[room_id]
-        for start in range(0, len(ticket_ids), _BATCH):
-            here = [ticket for ticket in ticket_ids[start : start + _BATCH] if ticket in watched]
-            if not here:
-                continue
+        here = [ticket for ticket in ticket_ids if ticket in watched]
+        if not here:
+            return
+        try:
             tickets = await self._store.watch(room_id, here, self._owner, now_ms())
-            for ticket_id, ticket in zip(here, tickets, strict=True):
-                for watcher in watched.get(ticket_id, ()):
-                    watcher.show(ticket)
+        except StoreLost as error:
+            log.warning("redis", extra={"why": str(error)})
+            return
+        for ticket_id, ticket in zip(here, tickets, strict=True):
+            for watcher in watched.get(ticket_id, ()):
+                watcher.show(ticket)
 
 
 def _pause_s(tickets: int, *, heard: bool) -> float:
-    """Until the next poll of so many tickets; without news it is all there is to find what has changed."""
+    """How long a round of so many tickets takes; without news it is all there is to find what has changed."""
     rate, (least, most) = (
         (_TICKETS_A_SECOND, _POLL_S) if heard else (_TICKETS_A_SECOND_WITHOUT_NEWS, _POLL_WITHOUT_NEWS_S)
     )

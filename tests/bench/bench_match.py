@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import json
 import os
@@ -43,6 +44,7 @@ PLAYERS: Final = int(os.environ.get("PLAYERS", "12000"))
 SLOTS: Final = 12_000
 ROOM: Final = "bench"
 AT_ONCE: Final = 32
+GARBAGE: Final = 20_000  # as in servicekit.server
 # Strengths lie 4 apart, a ticket takes others at most 1 away.
 WINDOWS: Final = (Window(0, 1, 0),)
 LEAST: Final = 14_000
@@ -163,6 +165,8 @@ async def standing(folder: Path, redis_url: str, nats_url: str) -> AsyncIterator
 
 
 async def main(folder: Path, redis_url: str, nats_url: str) -> dict[str, Any]:
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
     async with standing(folder, redis_url, nats_url) as (bench, store):
         print(f"filling the queue with about {SLOTS} tickets …", flush=True)
         await bench.run(SLOTS, 0)

@@ -29,11 +29,14 @@ local function parse(member)
 end
 
 -- Takes a ticket out of everything that is searched.
-local function withdraw(member)
-  redis.call('ZREM', INDEX, member)
-  redis.call('ZREM', AGE, member)
-  redis.call('ZREM', DUE, member)
-  redis.call('ZREM', BOTS, member)
+local function withdraw(member, reserve)
+  if reserve == '1' then
+    redis.call('ZREM', BOTS, member)
+  else
+    redis.call('ZREM', INDEX, member)
+    redis.call('ZREM', AGE, member)
+    redis.call('ZREM', DUE, member)
+  end
 end
 
 -- Puts a waiting ticket where it can be found; its place in the queue is that of its arrival. Due 0: before all others.
@@ -51,8 +54,8 @@ end
 -- Ends a waiting ticket.
 local function finish_waiting(ticket, state, keep_s)
   local key = key_of(ticket)
-  local t = redis.call('HMGET', key, 'joined', 'near', 'also')
-  withdraw(member_of(t[1], t[2], t[3], ticket))
+  local t = redis.call('HMGET', key, 'joined', 'near', 'also', 'reserve')
+  withdraw(member_of(t[1], t[2], t[3], ticket), t[4])
   redis.call('ZREM', LEASE, ticket)
   redis.call('HSET', key, 'state', state)
   redis.call('EXPIRE', key, keep_s)

@@ -1,14 +1,14 @@
 -- Looks for others for the tickets that are due, and claims threes. A ticket is due when it comes, whenever its window
 -- widens, and every so often after that.
--- ARGV: now, how many to look for, claim lease end, owner, windows ("age:near:also,..." by age), nearest on each side,
---       oldest, age from which a rematch is allowed, age from which bots fill (0 = never), when to look again at the end
+-- ARGV: now, how many to look for, claim lease end, owner, nearest on each side, oldest, age from which a rematch is
+--       allowed, age from which bots fill (0 = never), when to look again at the end, then the windows: age, near, also, ...
 -- Returns {how many were looked for, epoch, {claim, who, joined, who, joined, who, joined}, ...}, who in the claim's order.
 local now, limit, lease, owner = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local nearest, oldest, rematch, fill, again =
-  tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+  tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local windows = {}
-for age, near, also in string.gmatch(ARGV[5], '(%d+):(%d+):(%d+)') do
-  windows[#windows + 1] = {age = tonumber(age), near = tonumber(near), also = tonumber(also)}
+for i = 10, #ARGV, 3 do
+  windows[#windows + 1] = {age = tonumber(ARGV[i]), near = tonumber(ARGV[i + 1]), also = tonumber(ARGV[i + 2])}
 end
 
 local function window(age)
@@ -115,6 +115,7 @@ local function with_bots(one, others)
   end
   for _, member in ipairs(redis.call('ZRANGE', BOTS, 0, 2 - #three)) do
     three[#three + 1] = ticket_at(member)
+    three[#three].reserve = '1'
   end
   return #three == 3 and three or nil
 end
@@ -130,7 +131,7 @@ local function claim(three)
   local found = {id}
   for _, ticket in ipairs(ids) do
     local one = by_id[ticket]
-    withdraw(one.member)
+    withdraw(one.member, one.reserve)
     redis.call('ZREM', LEASE, ticket)
     redis.call('HSET', key_of(ticket), 'state', 'claimed')
     found[#found + 1] = redis.call('HGET', key_of(ticket), 'who')
