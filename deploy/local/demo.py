@@ -28,7 +28,7 @@ def main(hands: int, seed: int) -> None:
         rooms_file=ROOT / "deploy" / "rooms.fast.yaml",
         deal_seed=hashlib.sha256(f"demo {seed}".encode()).hexdigest(),
         drain_s=1.0,
-        extra={"DDZ_LOG_LEVEL": os.environ.get("DDZ_LOG_LEVEL", "INFO")},
+        extra={"DDZ_ALLOW_BOTS": "1", "DDZ_LOG_LEVEL": os.environ.get("DDZ_LOG_LEVEL", "INFO")},
     )
     console = Console()
     with Leash(scratch) as leash:

@@ -13,8 +13,10 @@ import pytest
 
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
+from servicekit import clients
 from servicekit.config import describe
 from services.lobby import service, tokens
+from services.lobby.store import Store
 from tests.services.lobby.conftest import Person, Settle, Town, refusal_of
 
 
@@ -62,6 +64,21 @@ async def test_two_log_ins_with_one_new_key_make_one_guest(town: Town) -> None:
         assert len({answer.player.player_id for answer in answers}) == 1
         assert [answer.created for answer in answers].count(True) == 1
         assert town.ledger.chips[answers[0].player.player_id] == 10_000
+
+
+async def test_a_device_is_one_guest_however_many_look_for_it_at_once(town: Town) -> None:
+    """The same race a thousand times, without the wire."""
+    async with clients.postgres(town.config.postgres_dsn, connections=8) as pool:
+        store = Store(pool)
+
+        async def one() -> None:
+            device = secrets.token_bytes(32)
+            found = await asyncio.gather(*(store.guest(device, bot=False) for _ in range(4)))
+            assert len({account.number for account, _ in found}) == 1
+            assert [created for _, created in found].count(True) == 1
+
+        for _ in range(50):
+            await asyncio.gather(*(one() for _ in range(20)))
 
 
 async def test_a_guest_gets_in_once_the_ledger_has_granted(town: Town) -> None:
