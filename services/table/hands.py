@@ -90,9 +90,7 @@ def give_seed(draft: Draft, number: int, action: commands.GiveSeed) -> None:
 
 
 def _seed_is_settled(table: Table, number: int) -> bool:
-    seat = table.seats[number]
-    bot = seat.person is not None and seat.person.bot
-    return bool(table.proofs[-1].client_seeds[number]) or bot or seat.trustee is not None
+    return bool(table.proofs[-1].client_seeds[number]) or table.seats[number].trustee is not None
 
 
 def deal(draft: Draft) -> None:

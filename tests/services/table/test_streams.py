@@ -251,8 +251,11 @@ async def test_a_full_mailbox_refuses_and_recovers(stack: Stack) -> None:
         await act(node, table_id, ids[0], trustee=table_pb2.Trustee(on=False))
 
 
-async def test_client_seeds_change_the_deal_and_are_in_its_proof(stack: Stack) -> None:
+@pytest.mark.parametrize("bot", [False, True])
+async def test_client_seeds_of_people_and_bots_are_waited_for_and_in_the_deals_proof(stack: Stack, bot: bool) -> None:
     players = await stack.players()
+    for player in players:
+        player.bot = bot
     ids = [player.player_id for player in players]
     table_id = await stack.open(terms("happy", clocks={**LONG, "seed_ms": 60_000}), players)
     clients = [await stack.client(one, table_id).open() for one in ids]
