@@ -23,6 +23,7 @@ from grpc_reflection.v1alpha import reflection
 from servicekit import logs, metrics
 from servicekit.config import ConfigError, is_address, setting
 from servicekit.interceptor import Guard
+from servicekit.tls import NAME, Inside, aio_channel
 
 log = logs.get("server")
 
@@ -38,6 +39,14 @@ class ServerConfig:
     metrics_address: str = setting("DDZ_METRICS_ADDRESS", "host:port on which /metrics is served", form=_ADDRESS)
     log_level: str = setting("DDZ_LOG_LEVEL", "how much is logged", "INFO", choices=_LEVELS)
     drain_s: float = setting("DDZ_DRAIN_S", "seconds that calls in flight get after SIGTERM", 10.0, least=0)
+    tls_cert: str = setting("DDZ_TLS_CERT", "certificate for mTLS between processes (PEM); empty = no TLS", "")
+    tls_key: str = setting("DDZ_TLS_KEY", "its private key (PEM)", "")
+    tls_ca: str = setting("DDZ_TLS_CA", "the authority whose certificates are believed, and no other's (PEM)", "")
+    tls_name: str = setting("DDZ_TLS_NAME", "the name in the certificate of every process", NAME)
+
+    def inside(self) -> Inside | None:
+        """What goes between processes; None = no TLS. Raises ConfigError."""
+        return Inside.read(self.tls_cert, self.tls_key, self.tls_ca, self.tls_name)
 
 
 class Service(Protocol):
@@ -74,8 +83,12 @@ async def serving(config: ServerConfig, service: Service) -> AsyncIterator[int]:
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     reflection.enable_server_reflection((*service.names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    inside = config.inside()
     try:
-        port = server.add_insecure_port(config.grpc_address)
+        if inside is None:
+            port = server.add_insecure_port(config.grpc_address)
+        else:
+            port = server.add_secure_port(config.grpc_address, inside.server_credentials())
     except RuntimeError:
         raise OSError(f"{config.grpc_address} cannot be listened on: another process has it.") from None
     await server.start()
@@ -134,8 +147,11 @@ def run(name: str, config: ServerConfig, build: Build) -> None:
         raise SystemExit(1) from error
 
 
-def channel(target: str, **options: Any) -> grpc.aio.Channel:
-    """A channel to another service; `target` may list several addresses ("ipv4:a:1,b:2"), taken in turn."""
+def channel(target: str, inside: Inside | None = None, **options: Any) -> grpc.aio.Channel:
+    """A channel to another service; `target` may list several addresses ("ipv4:a:1,b:2"), taken in turn.
+
+    With `inside` (ServerConfig.inside) both sides show their certificates.
+    """
     policy = '{"loadBalancingConfig": [{"round_robin": {}}]}'
     base = (
         ("grpc.service_config", policy),
@@ -143,4 +159,4 @@ def channel(target: str, **options: Any) -> grpc.aio.Channel:
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 1_000),
     )
-    return grpc.aio.insecure_channel(target, options=(*base, *options.items()))
+    return aio_channel(target, inside, (*base, *options.items()))

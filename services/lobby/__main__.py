@@ -42,8 +42,9 @@ def main() -> None:
         elif verb == "jwks":
             sys.stdout.write(json.dumps(tokens.public_set(Path(load(Keys, os.environ).file))) + "\n")
         else:
-            config = load(service.Config, os.environ)
-            server.run("lobby", load(server.ServerConfig, os.environ), lambda: service.build(config))
+            config, server_config = load(service.Config, os.environ), load(server.ServerConfig, os.environ)
+            inside = server_config.inside()
+            server.run("lobby", server_config, lambda: service.build(config, inside))
 
 
 if __name__ == "__main__":

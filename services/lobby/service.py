@@ -17,6 +17,7 @@ from servicekit import clients, migrations, server
 from servicekit.config import setting
 from servicekit.rooms import Rooms
 from servicekit.seats import Seats
+from servicekit.tls import Inside
 from services.lobby.attempts import Attempts
 from services.lobby.board import Board
 from services.lobby.entry import Entry, EntryTerms
@@ -72,7 +73,7 @@ class Lobby:
 
 
 @contextlib.asynccontextmanager
-async def build(config: Config) -> AsyncIterator[Lobby]:
+async def build(config: Config, inside: Inside | None = None) -> AsyncIterator[Lobby]:
     """The lobby on its clients; raises OSError (with RoomsError's words for a bad rooms file) when it cannot start."""
     rooms = Rooms(Path(config.rooms_file))
     issuer = Tokens(Path(config.jwt_keys_file), config.access_token_s)
@@ -81,8 +82,8 @@ async def build(config: Config) -> AsyncIterator[Lobby]:
         await migrations.check(pool, MIGRATIONS, SCHEMA)
         redis = await stack.enter_async_context(clients.redis(config.redis_url))
         bus = await stack.enter_async_context(clients.nats_bus(config.nats_url, name="lobby"))
-        ledger_channel = await stack.enter_async_context(server.channel(config.ledger_target))
-        table_channel = await stack.enter_async_context(server.channel(config.table_target))
+        ledger_channel = await stack.enter_async_context(server.channel(config.ledger_target, inside))
+        table_channel = await stack.enter_async_context(server.channel(config.table_target, inside))
         ledger = ledger_pb2_grpc.LedgerInternalServiceStub(ledger_channel)
         public_ledger = ledger_pb2_grpc.LedgerServiceStub(ledger_channel)
         table = table_pb2_grpc.TableInternalServiceStub(table_channel)

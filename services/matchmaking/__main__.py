@@ -13,7 +13,8 @@ def main() -> None:
     """Serves until SIGTERM; exits 1 with one sentence when it cannot."""
     with server.one_sentence("matchmaking"):
         config, server_config = load(service.Config, os.environ), load(server.ServerConfig, os.environ)
-    server.run("matchmaking", server_config, lambda: service.build(config))
+        inside = server_config.inside()
+    server.run("matchmaking", server_config, lambda: service.build(config, inside))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from servicekit import clients, server
 from servicekit.config import setting
 from servicekit.rooms import Rooms
 from servicekit.seats import Seats
+from servicekit.tls import Inside
 from services.matchmaking import store as store_module
 from services.matchmaking.balances import Balances
 from services.matchmaking.desk import Desk
@@ -83,16 +84,16 @@ def _patience(config: Config) -> Patience:
 
 
 @contextlib.asynccontextmanager
-async def build(config: Config) -> AsyncIterator[Matchmaking]:
+async def build(config: Config, inside: Inside | None = None) -> AsyncIterator[Matchmaking]:
     """Matchmaking on its clients; raises OSError when it cannot start."""
     rooms = Rooms(Path(config.rooms_file))
     async with contextlib.AsyncExitStack() as stack:
         pipe = store_module.pipe(config.redis_url)
         await stack.enter_async_context(pipe.running())
         bus = await stack.enter_async_context(clients.nats_bus(config.nats_url, name="matchmaking"))
-        ledger_channel = await stack.enter_async_context(server.channel(config.ledger_target))
-        table_channel = await stack.enter_async_context(server.channel(config.table_target))
-        inside = table_pb2_grpc.TableInternalServiceStub(table_channel)
+        ledger_channel = await stack.enter_async_context(server.channel(config.ledger_target, inside))
+        table_channel = await stack.enter_async_context(server.channel(config.table_target, inside))
+        opening = table_pb2_grpc.TableInternalServiceStub(table_channel)
         tables = table_pb2_grpc.TableServiceStub(table_channel)
         ledger = ledger_pb2_grpc.LedgerInternalServiceStub(ledger_channel)
 
@@ -100,7 +101,7 @@ async def build(config: Config) -> AsyncIterator[Matchmaking]:
         news = News(bus)
         epoch = "" if config.deal_seed else secrets.token_hex(4)
         store = Store(pipe, _patience(config), epoch=epoch)
-        opener = Opener(rooms, store, news, inside, owner, config.open_patience_s)
+        opener = Opener(rooms, store, news, opening, owner, config.open_patience_s)
         matcher = Matcher(rooms, store, opener, news, owner)
         watching = Watching(store, news, owner)
         bots_fill = config.bot_fill_s > 0

@@ -11,6 +11,7 @@ from typing import Final
 
 from servicekit import clients, server
 from servicekit.config import load, setting
+from servicekit.tls import Inside
 from services.table.node import Settings
 from services.table.service import TableService, running
 
@@ -41,7 +42,7 @@ class Config:
 
 
 @contextlib.asynccontextmanager
-async def build(config: Config) -> AsyncIterator[TableService]:
+async def build(config: Config, inside: Inside | None) -> AsyncIterator[TableService]:
     """Connects and runs what is in the background."""
     settings = Settings(
         node_id=config.node_id,
@@ -58,9 +59,10 @@ async def build(config: Config) -> AsyncIterator[TableService]:
         lost_s=config.lost_s,
         drain_s=config.drain_s,
     )
+    seed = bytes.fromhex(config.deal_seed)
     async with (
         clients.nats_bus(config.nats_url, name=config.node_id, wait=False) as bus,
-        running(settings, config.redis_url, bus, config.ledger_target, bytes.fromhex(config.deal_seed)) as service,
+        running(settings, config.redis_url, bus, config.ledger_target, seed, inside) as service,
     ):
         yield service
 
@@ -69,7 +71,8 @@ def main() -> None:
     """Serves until told to stop; exits 1 with one sentence when it cannot."""
     with server.one_sentence("table"):
         config, server_config = load(Config, os.environ), load(server.ServerConfig, os.environ)
-    server.run("table", server_config, lambda: build(config))
+        inside = server_config.inside()
+    server.run("table", server_config, lambda: build(config, inside))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from ddz.ledger.v1 import ledger_pb2_grpc
 from ddz.table.v1 import table_pb2, table_pb2_grpc
 from servicekit import server
 from servicekit.pipe import Pipe
+from servicekit.tls import Inside
 from services.table.effects import Ledger, Seeds
 from services.table.node import Node, Settings
 from services.table.servicer import TableInternalServicer, TableServicer
@@ -38,11 +39,16 @@ class TableService:
 
 @contextlib.asynccontextmanager
 async def running(
-    settings: Settings, redis_url: str, bus: Client, ledger_target: str, deal_seed: bytes
+    settings: Settings,
+    redis_url: str,
+    bus: Client,
+    ledger_target: str,
+    deal_seed: bytes,
+    inside: Inside | None = None,
 ) -> AsyncIterator[TableService]:
     """A node at work; raises OSError when Redis does not answer."""
     pipe = Pipe(redis_url, SCRIPTS)
-    async with pipe.running(), server.channel(ledger_target) as channel:
+    async with pipe.running(), server.channel(ledger_target, inside) as channel:
         ledger = Ledger(ledger_pb2_grpc.LedgerInternalServiceStub(channel), ledger_pb2_grpc.LedgerServiceStub(channel))
         node = Node(settings, Store(pipe, settings.shards), ledger, bus, Seeds(deal_seed))
         async with node.running():

@@ -15,6 +15,8 @@ from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddz.table.v1 import table_pb2, table_pb2_grpc
 from ddzclient.errors import ClientError, translate
 from doudizhu.refusal import Refusal
+from servicekit.config import ConfigError
+from servicekit.tls import NAME, Inside, aio_channel
 
 _AUDIT_TIMEOUT_S: Final = 3600.0
 _TIMEOUT_S: Final = 15.0
@@ -63,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     try:
         return asyncio.run(_run(arguments))
-    except (Refusal, ClientError) as error:
+    except (Refusal, ClientError, ConfigError) as error:
         print(f"ddz admin {arguments.verb}: {error}", file=sys.stderr)
         return 2
 
@@ -75,8 +77,14 @@ async def _run(arguments: argparse.Namespace) -> int:
         "reverse": _reverse,
         "gift": _gift,
     }
-    async with grpc.aio.insecure_channel(arguments.ledger) as channel:
+    async with aio_channel(arguments.ledger, _inside()) as channel:
         return await verbs[arguments.verb](arguments, ledger_pb2_grpc.LedgerInternalServiceStub(channel))
+
+
+def _inside() -> Inside | None:
+    """What an operator shows to the services, from the settings that they have themselves."""
+    certificate, key, authority = (os.environ.get(f"DDZ_TLS_{what}", "") for what in ("CERT", "KEY", "CA"))
+    return Inside.read(certificate, key, authority, os.environ.get("DDZ_TLS_NAME", NAME))
 
 
 async def _ask(call: Awaitable[T]) -> T:
@@ -113,7 +121,7 @@ async def _abandoned(target: str, ledger: Ledger, limit_ms: int) -> list[str]:
     """Open hands older than the limit that no live table plays."""
     request = ledger_pb2.ListOpenHandsRequest(older_than_ms=limit_ms, limit=_OPEN_HANDS)
     old = (await _ask(ledger.ListOpenHands(request, timeout=_TIMEOUT_S))).hands
-    async with grpc.aio.insecure_channel(target) as channel:
+    async with aio_channel(target, _inside()) as channel:
         tables = table_pb2_grpc.TableServiceStub(channel)
         return [
             f"{hand.hand_id} is open, and no live table plays it: ddz admin void {hand.hand_id}"
