@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.envoy import page, render
-from deploy.local import keys
+from deploy.local import certificates, keys
 from deploy.local.folders import ROOT
 
 TEMPLATE = ROOT / "deploy" / "envoy" / "envoy.yaml"
@@ -40,7 +40,7 @@ def prepare(folder: Path, doors: Doors, services: Mapping[str, Sequence[int]], l
     folder.mkdir(exist_ok=True)
     keys.token_keys(private_keys(folder), folder / "jwks.json")
     certificate, certificate_key = folder / "certificate.pem", folder / "certificate.key"
-    keys.certificate(certificate, certificate_key)
+    certificates.door(certificate, certificate_key)
     values = {
         "admin_socket": str(folder / "admin.sock"),
         "access_log": str(folder / "access.log"),

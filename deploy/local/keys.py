@@ -1,9 +1,7 @@
-"""The secrets that a stack makes for itself: the key that signs tokens, and a certificate for development."""
+"""The secrets that a stack makes for itself: files that their owner alone can read, and the key that signs tokens."""
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import json
 import os
 import secrets
@@ -11,12 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jwt
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
-_CERTIFICATE_LIFE = datetime.timedelta(days=90)
 
 
 def secret_file(path: Path, text: str) -> Path:
@@ -39,32 +32,3 @@ def token_keys(private: Path, public: Path) -> None:
 
 def _jwk(key: ec.EllipticCurvePrivateKey) -> dict[str, Any]:
     return dict(jwt.algorithms.ECAlgorithm.to_jwk(key, as_dict=True))
-
-
-def certificate(chain: Path, key_file: Path) -> None:
-    """Makes a certificate for localhost, signed by itself; leaves one that is valid for a week yet."""
-    now = datetime.datetime.now(datetime.UTC)
-    if chain.exists() and key_file.exists():
-        known = x509.load_pem_x509_certificate(chain.read_bytes())
-        if known.not_valid_after_utc - now > datetime.timedelta(days=7):
-            return
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ddz development")])
-    hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + _CERTIFICATE_LIFE)
-        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    text = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ).decode()
-    secret_file(key_file, text)
-    chain.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
