@@ -14,11 +14,13 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from servicekit import logs
 from servicekit.lasting import end
 from servicekit.pipe import StoreLost
+from servicekit.probe import probed
 
 log = logs.get("clients")
 
@@ -43,7 +45,10 @@ _REDIS_WAIT_S: Final = 5.0
 @contextlib.asynccontextmanager
 async def postgres(dsn: str, *, connections: int) -> AsyncIterator[asyncpg.Pool]:
     """A pool of exactly `connections`; raises OSError when the server does not answer."""
-    async with asyncpg.create_pool(dsn, min_size=connections, max_size=connections) as pool:
+    async with (
+        asyncpg.create_pool(dsn, min_size=connections, max_size=connections) as pool,
+        probed("postgres", lambda: pool.fetchval("SELECT 1"), *AWAY, asyncpg.PostgresError),
+    ):
         yield pool
 
 
@@ -58,7 +63,8 @@ async def redis(url: str) -> AsyncIterator[Redis]:
     client = Redis.from_pool(pool)
     try:
         await client.ping()
-        yield client
+        async with probed("redis", client.ping, RedisError, OSError):
+            yield client
     finally:
         await client.aclose()
 
@@ -80,8 +86,16 @@ async def nats_bus(url: str, *, name: str, wait: bool = True) -> AsyncIterator[N
         await asyncio.sleep(0)  # with its first step it can be used
         if wait or connecting.done():
             await connecting
-        yield client
+        async with probed("nats", lambda: _answers(client), nats.errors.Error, OSError, up=client.is_connected):
+            yield client
     finally:
         await end(connecting)
         with contextlib.suppress(OSError, nats.errors.Error):  # a bus that is away cannot be told
             await client.close()
+
+
+async def _answers(bus: NatsClient) -> None:
+    """Asks the bus for a sign of life; raises nats.errors.Error when there is none."""
+    if not bus.is_connected:
+        raise nats.errors.ConnectionClosedError
+    await bus.flush(timeout=1)

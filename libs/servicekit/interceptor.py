@@ -46,6 +46,12 @@ def _seconds(method: str, code: str) -> Histogram:
     return metrics.RPC_SECONDS.labels(method, code)
 
 
+def _code(context: Any) -> str:
+    """The name of a call's status; a call that nothing was said of has gone well."""
+    code = context.code()
+    return code.name if isinstance(code, grpc.StatusCode) else "OK"
+
+
 async def _call(unary: Any, request: Any, context: Any, method: str) -> Any:
     started = time.perf_counter()
     try:
@@ -56,9 +62,7 @@ async def _call(unary: Any, request: Any, context: Any, method: str) -> Any:
     except Exception as error:
         await _fail(context, error, method)
     finally:
-        code = context.code()
-        name = code.name if isinstance(code, grpc.StatusCode) else "OK"
-        _seconds(method, name).observe(time.perf_counter() - started)
+        _seconds(method, _code(context)).observe(time.perf_counter() - started)
 
 
 async def _stream(stream: Any, request: Any, context: Any, method: str) -> AsyncIterator[Any]:
@@ -73,6 +77,8 @@ async def _stream(stream: Any, request: Any, context: Any, method: str) -> Async
             raise
         except Exception as error:
             await _fail(context, error, method)
+        finally:
+            metrics.STREAMS_ENDED.labels(method, _code(context)).inc()
 
 
 class Guard(grpc.aio.ServerInterceptor):

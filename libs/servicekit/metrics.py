@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from prometheus_client import Counter, Gauge, Histogram, start_http_server
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics, start_http_server
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a third more series, which nobody asks for
 
 RPC_SECONDS: Final = Histogram(
     "ddz_rpc_seconds",
@@ -14,11 +16,16 @@ RPC_SECONDS: Final = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 STREAMS: Final = Gauge("ddz_streams", "Open server streams", ["method"])
+STREAMS_ENDED: Final = Counter("ddz_streams_ended", "Server streams that have ended", ["method", "code"])
 REFUSALS: Final = Counter("ddz_refusals", "Calls and commands refused, by reason", ["reason"])
 FAULTS: Final = Counter("ddz_faults", "Faults of our own: assertions and unexpected exceptions", ["where"])
-LOOP_LAG_SECONDS: Final = Gauge("ddz_event_loop_lag_seconds", "How late the event loop woke up last")
+LOOP_LAG_SECONDS: Final = Histogram(
+    "ddz_event_loop_lag_seconds",
+    "How late the event loop wakes up, measured four times a second",
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+)
 
-_LAG_PERIOD_S: Final = 1.0
+_LAG_PERIOD_S: Final = 0.25
 
 
 def serve(port: int, host: str) -> int:
@@ -36,4 +43,4 @@ async def watch_loop_lag() -> None:
     while True:
         before = loop.time()
         await asyncio.sleep(_LAG_PERIOD_S)
-        LOOP_LAG_SECONDS.set(max(0.0, loop.time() - before - _LAG_PERIOD_S))
+        LOOP_LAG_SECONDS.observe(max(0.0, loop.time() - before - _LAG_PERIOD_S))

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import hiredis
+from prometheus_client import Counter, Gauge, Histogram
 from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -20,8 +21,20 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from servicekit import logs
 from servicekit.lasting import lasting
+from servicekit.probe import probed
 
 log = logs.get("pipe")
+
+BATCH_SIZE: Final = Histogram(
+    "ddz_redis_batch_size", "Commands sent to Redis together", buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+)
+SECONDS: Final = Histogram(
+    "ddz_redis_seconds",
+    "Time from sending commands to Redis to the last of their answers",
+    buckets=(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2),
+)
+WAITING: Final = Gauge("ddz_redis_waiting", "Commands that wait for Redis to answer those before them")
+LOST: Final = Counter("ddz_redis_lost", "Connections to Redis that were lost")
 
 _BATCH: Final = 512
 _TIMEOUT_S: Final = 2.0
@@ -59,7 +72,8 @@ class Pipe:
             raise OSError(f"Redis cannot be used: {error}") from error
         task = asyncio.create_task(lasting("pipe", self._work, pause_s=_PAUSE_S))
         try:
-            yield
+            async with probed("redis", lambda: self.call("PING"), StoreLost):
+                yield
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -88,8 +102,12 @@ class Pipe:
             try:
                 if not self._connection.is_connected:
                     await self._connect()
-                await self._exchange(batch)
+                WAITING.set(len(self._queue))
+                with SECONDS.time():
+                    await self._exchange(batch)
+                BATCH_SIZE.observe(len(batch))
             except (*_LOST, RedisError) as error:
+                LOST.inc()
                 log.warning("redis lost", extra={"why": str(error)})
                 await self._connection.disconnect(nowait=True)
                 self._fail(batch)
