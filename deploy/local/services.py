@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -79,51 +79,87 @@ def _command(service: str, *arguments: str) -> list[str | Path]:
     return [sys.executable, "-m", f"services.{service}", *arguments]
 
 
-@contextlib.contextmanager
-def all_running(
-    leash: Leash, folder: Path, ports: Ports, backends: Backends, extra: Mapping[str, str]
-) -> Iterator[list[Process]]:
-    """Every service, healthy. `extra` goes into each one's environment. The ledger stops last: it is still asked."""
-    started: list[tuple[Process, Node]] = []
-    try:
+class Fleet:
+    """Every process of the four services; `extra` goes into each one's environment."""
+
+    def __init__(
+        self, leash: Leash, folder: Path, ports: Ports, backends: Backends, extra: Mapping[str, str] | None = None
+    ) -> None:
+        self._leash, self._folder = leash, folder
+        self._drain_s = backends.drain_s
+        self._nodes: dict[str, tuple[str, Node, dict[str, str]]] = {}  # by name: service, addresses, its environment
+        self._running: dict[str, Process] = {}
         for service, nodes in ports.services.items():
-            for number, node in enumerate(nodes, 1):
-                process = _start(leash, folder, service, number, node, settings(service, ports, backends) | dict(extra))
-                started.append((process, node))
-        for process, node in started:
-            _wait_until_healthy(process, node)
-        yield [process for process, _ in started]
-    finally:
+            told = settings(service, ports, backends) | dict(extra or {})
+            self._nodes |= {f"{service}-{number}": (service, node, told) for number, node in enumerate(nodes, 1)}
+
+    @property
+    def names(self) -> list[str]:
+        """What `restart` may be told: lobby-1 and the like."""
+        return list(self._nodes)
+
+    @property
+    def processes(self) -> list[Process]:
+        """Those that run now."""
+        return list(self._running.values())
+
+    def start(self) -> None:
+        """Starts all; returns when all are healthy."""
+        for name in self._nodes:
+            self._start(name)
+        for name in self._nodes:
+            self._wait_until_healthy(name)
+
+    def restart(self, *names: str) -> None:
+        """Ends processes as a deployment does, by SIGTERM, and starts them again; returns when they are healthy."""
+        self._end(names)
+        for name in names:
+            self._start(name)
+        for name in names:
+            self._wait_until_healthy(name)
+
+    def stop(self) -> None:
+        """Ends all. The ledger stops last: it is still asked."""
         for last in (False, True):
-            leaving = [process for process, _ in started if process.name.startswith("ledger") is last]
-            for process in leaving:
-                process.popen.terminate()
-            for process in leaving:
-                process.stop(grace_s=backends.drain_s + 5)
+            self._end([name for name in self._running if name.startswith("ledger") is last])
+
+    def _end(self, names: Iterable[str]) -> None:
+        leaving = [self._running.pop(name) for name in names]
+        for process in leaving:
+            process.popen.terminate()
+        for process in leaving:
+            process.stop(grace_s=self._drain_s + 5)
+
+    def _start(self, name: str) -> None:
+        service, node, told = self._nodes[name]
+        env = servers.environment() | {
+            "DDZ_GRPC_ADDRESS": f"127.0.0.1:{node.grpc}",
+            "DDZ_METRICS_ADDRESS": f"127.0.0.1:{node.metrics}",
+            "DDZ_NODE_ID": name,
+            **told,
+        }
+        self._running[name] = servers.run(self._leash, name, _command(service), self._folder, env=env, cwd=ROOT)
+
+    def _wait_until_healthy(self, name: str) -> None:
+        process, port = self._running[name], self._nodes[name][1].grpc
+        process.wait_until(lambda: is_serving(port))
 
 
-def _start(leash: Leash, folder: Path, service: str, number: int, node: Node, own: Mapping[str, str]) -> Process:
-    """One process of a service."""
-    name = f"{service}-{number}"
-    env = servers.environment() | {
-        "DDZ_GRPC_ADDRESS": f"127.0.0.1:{node.grpc}",
-        "DDZ_METRICS_ADDRESS": f"127.0.0.1:{node.metrics}",
-        "DDZ_NODE_ID": name,
-        **own,
-    }
-    return servers.run(leash, name, _command(service), folder, env=env, cwd=ROOT)
+@contextlib.contextmanager
+def all_running(fleet: Fleet) -> Iterator[Fleet]:
+    """The fleet, healthy; ended with the context."""
+    try:
+        fleet.start()
+        yield fleet
+    finally:
+        fleet.stop()
 
 
-def _wait_until_healthy(process: Process, node: Node) -> None:
-    """Asks the gRPC health service of the process until it says SERVING."""
-    with grpc.insecure_channel(f"127.0.0.1:{node.grpc}", options=_CHANNEL_OPTIONS) as channel:
-        check = health_pb2_grpc.HealthStub(channel).Check
-
-        def serving() -> bool:
-            try:
-                answer = check(health_pb2.HealthCheckRequest(), timeout=1.0)
-            except grpc.RpcError:
-                return False
-            return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
-
-        process.wait_until(serving)
+def is_serving(port: int) -> bool:
+    """Whether the gRPC health service on loopback says SERVING."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options=_CHANNEL_OPTIONS) as channel:
+        try:
+            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=1.0)
+        except grpc.RpcError:
+            return False
+    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)

@@ -31,7 +31,8 @@ class Stack:
 
     folder: Path
     ports: Ports
-    processes: list[Process]
+    processes: list[Process]  # as they were started
+    fleet: services.Fleet
     postgres: servers.Postgres
     redis_url: str
     nats_url: str
@@ -99,10 +100,11 @@ def running(
             postgres, valkey.url, nats.url, gateway.private_keys(door), options.rooms_file, options.deal_seed,
             options.drain_s,
         )  # fmt: skip
-        processes = held.enter_context(services.all_running(leash, logs, plan, backends, options.extra))
+        fleet = services.Fleet(leash, logs, plan, backends, options.extra)
+        held.enter_context(services.all_running(fleet))
         say("gateway")
         envoy = held.enter_context(servers.gateway(leash, door, configuration, plan.gateway_metrics))
         ask = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         envoy.wait_until(lambda: exchange(plan.gateway, ask, b"HTTP/1.1 200"))
-        everything = [postgres.process, valkey.process, nats.process, *processes, envoy]
-        yield Stack(folder, plan, everything, postgres, valkey.url, nats.url)
+        everything = [postgres.process, valkey.process, nats.process, *fleet.processes, envoy]
+        yield Stack(folder, plan, everything, fleet, postgres, valkey.url, nats.url)
