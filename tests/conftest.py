@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from deploy.local.leash import Leash, end_with_make
 def pytest_configure() -> None:
     """Tests under a `make` that is killed end, and their servers with them; no property is timed: machines are busy."""
     end_with_make()
+    # A job in the background may have been told to ignore it, and so would all that the tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("busy", deadline=None)
     settings.load_profile("busy")
 

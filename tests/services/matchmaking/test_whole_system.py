@@ -14,6 +14,7 @@ from ddz.lobby.v1 import lobby_pb2
 from ddz.table.v1 import events_pb2
 from ddz.table.v1.table_pb2 import Leave
 from ddzclient import Gateway, Player, Refusal, Session
+from ddzclient.errors import TableGone
 from deploy.local import folders, ports
 from deploy.local import stack as whole
 from deploy.local.leash import Leash
@@ -147,5 +148,5 @@ async def test_who_is_matched_and_asks_again_is_sent_to_his_table(town: whole.St
         for session in three:
             async with session.table(table_id) as table:
                 if table.state.clock.phase != events_pb2.PHASE_CLOSED:
-                    with contextlib.suppress(Refusal):
+                    with contextlib.suppress(Refusal, TableGone):
                         await table.act(Leave())
