@@ -13,14 +13,14 @@ import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from doudizhu import Refusal
 from servicekit import logs, metrics
 from servicekit.errors import Trouble
 from servicekit.pipe import StoreLost
-from services.table import commands, life, log
+from services.table import commands, counts, life, log
 from services.table.clocks import clock, resume_at_ms, wake_at_ms
 from services.table.outside import Outside
 from services.table.push import Audience
@@ -50,10 +50,11 @@ class _Item:
     then: Then | None = None
     opening: life.Decision | None = None
     answer: asyncio.Future[int] | None = None  # set while it waits in the mailbox
+    at_s: float = field(default_factory=time.perf_counter)
 
 
 class Actor:
-    """`ask` for everything that changes the table; `table` is the state, None before the log has been read."""
+    """`ask` for what changes the table; `mailbox`: what waits; `table`: the state, None before the log is read."""
 
     def __init__(self, node: Node, table_id: str) -> None:
         self.table_id = table_id
@@ -63,7 +64,7 @@ class Actor:
         self._replica = Replica(node.store, table_id)
         self._stale = False  # an append was not answered: it may be in the log
         self._gap: bool | None = None  # the log was read anew: because Redis had been away, or for the first time
-        self._mailbox: deque[_Item] = deque()
+        self.mailbox: deque[_Item] = deque()
         self._busy = False  # something is being done
         self._worker: asyncio.Task[None] | None = None
         self._unlogged: dict[log.Key, int | Refusal] = {}
@@ -102,7 +103,7 @@ class Actor:
         """The number of the last event of what was asked. Raises a Refusal: the domain's, NOT_FOUND, OVERLOADED when
         the mailbox is full, UNAVAILABLE when Redis does not answer.
         """
-        if self._busy and len(self._mailbox) >= self._node.settings.mailbox_limit:
+        if self._busy and len(self.mailbox) >= self._node.settings.mailbox_limit:
             raise Refusal(Trouble.OVERLOADED, "too much is asked of this table at once; try again")
         return await self._post(_Item(make, key, then))
 
@@ -133,7 +134,7 @@ class Actor:
         if self._busy:
             answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
             item.answer = answer
-            self._mailbox.append(item)
+            self.mailbox.append(item)
             return await answer
         self._busy = True
         try:
@@ -143,7 +144,7 @@ class Actor:
             self._node.background(self._read_what_was_left())
             raise
         finally:
-            if self._mailbox:
+            if self.mailbox:
                 self._worker = asyncio.create_task(self._work())
             else:
                 self._busy = False
@@ -155,8 +156,8 @@ class Actor:
     async def _work(self) -> None:
         """Does what waits, one after the other."""
         try:
-            while self._mailbox:
-                item = self._mailbox.popleft()
+            while self.mailbox:
+                item = self.mailbox.popleft()
                 assert item.answer is not None, "what waits has somebody who waits for it"
                 try:
                     seq = await self._served(item)
@@ -242,7 +243,11 @@ class Actor:
                 await self._reload()  # the log is shorter than what was known of it
             return None
         self._node.news.changed(self.table_id, after.seq)
+        durable_s = time.perf_counter()
         self._apply(change, wake)
+        counts.count(table, stamped)
+        if item.key != log.NOBODY:
+            counts.time_command(item.at_s, durable_s)
         return after.seq
 
     def _remember(self, key: log.Key, answer: int | Refusal) -> None:
@@ -273,6 +278,7 @@ class Actor:
             if change is None:
                 return await self._reload()
             self._apply(change, wake)
+            counts.count(table, stamped)
         elif self._stale:
             await self._read_on()
         self._stale = False
@@ -283,7 +289,7 @@ class Actor:
         assert self.table is not None
         if self._gap is not None and self.table.stage is not Stage.CLOSED:
             dead = await self._dead(self.table)
-            if self._gap or (dead and len(dead) == len(connections(self.table))):
+            if self._gap or (dead and len(dead) == len(self.table.connections)):
                 # When the log has gone on meanwhile, another node has seen to it.
                 await self._attempt(_Item(lambda _: commands.Resume(dead), log.NOBODY), self.table)
         self._gap = None
@@ -291,7 +297,7 @@ class Actor:
 
     async def _dead(self, table: Table) -> tuple[tuple[str, str], ...]:
         """The streams of nodes that have died."""
-        streams = connections(table)
+        streams = table.connections
         alive = {one: await self._node.is_alive(one) for one in {connection for _, connection in streams}}
         return tuple(one for one in streams if not alive[one[1]])
 
@@ -365,7 +371,7 @@ class Actor:
         self._outside.forget()
         table = await self.refresh()
         dead = await self._dead(table)
-        if dead and len(dead) == len(connections(table)):
+        if dead and len(dead) == len(table.connections):
             await self._told(commands.Resume(dead))
         else:
             for player_id, connection in dead:
@@ -390,9 +396,3 @@ class Actor:
             self._timer.cancel()
             self._timer = None
         self._outside.close()
-
-
-def connections(table: Table) -> list[tuple[str, str]]:
-    """Everybody's newest stream, as the log has it."""
-    seats = [(seat.person.player_id, seat.connection) for seat in table.seats if seat.person and seat.connection]
-    return seats + [(one.person.player_id, one.connection) for one in table.observers if one.connection]

@@ -64,6 +64,11 @@ class Stream:
         self._waiting: deque[tuple[int, bytes]] = deque()
         self._reader: asyncio.Future[None] | None = None
 
+    @property
+    def behind(self) -> int:
+        """How many frames wait for the network."""
+        return len(self._waiting)
+
     def push_events(self, events: bytes) -> None:
         """Adds events, as `payload` gives them; those that follow each other leave in one frame."""
         self._push(_EVENTS, events)

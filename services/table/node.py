@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from nats.aio.client import Client
-from prometheus_client import Gauge
 
 from ddz.table.v1 import table_pb2
 from doudizhu import Refusal
@@ -21,7 +20,7 @@ from servicekit import logs, metrics, seats
 from servicekit.errors import Trouble
 from servicekit.lasting import end, lasting
 from servicekit.pipe import StoreLost
-from services.table import commands, life, log, wire_commands
+from services.table import commands, counts, life, log, wire_commands
 from services.table.actor import Actor
 from services.table.budget import Budget
 from services.table.effects import Ledger, Seeds
@@ -33,8 +32,6 @@ from services.table.table import SEATS, Stage, Table
 from services.table.terms import Person, Reason, Terms
 
 _log = logs.get("node")
-
-TABLES: Final = Gauge("ddz_tables", "Tables that this node holds in memory")
 
 UNNAMED: Final = "table"
 
@@ -192,6 +189,7 @@ class Node:
     def detach(self, actor: Actor, stream: Stream) -> None:
         """A stream has ended. A drain is not the person's doing: he is on his way to another node."""
         actor.audience.detach(stream)
+        counts.ended(stream.said_goodbye)
         if not actor.audience.streams:
             self.news.unlisten(actor.table_id)
         if not self.draining and stream.said_goodbye not in ("replaced", "closed", "left"):
@@ -243,7 +241,6 @@ class Node:
         actor = self._actors.get(table_id)
         if actor is None:
             actor = self._actors[table_id] = Actor(self, table_id)
-            TABLES.set(len(self._actors))
         return actor
 
     def tables(self) -> list[str]:
@@ -258,7 +255,6 @@ class Node:
             if actor.idle and (over or now - actor.used_at > self.settings.retire_s):
                 actor.close()
                 del self._actors[table_id]
-        TABLES.set(len(self._actors))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -289,6 +285,7 @@ class Node:
                 self.background(self._take_up(table_id))
 
     async def _take_up(self, table_id: str) -> None:
+        counts.TAKEN_UP.inc()
         with contextlib.suppress(StoreLost):  # it is due again in a second
             try:
                 await self.actor(table_id).take_up()
@@ -303,6 +300,19 @@ class Node:
             silent_since = time.monotonic() - self.settings.heartbeat_s * 3 / 4
             for actor in self._actors.values():
                 actor.audience.beat(actor.table, silent_since, self.now_ms())
+            self._take_stock()
+
+    def _take_stock(self) -> None:
+        """Tells as metrics what there is on this node now. A seat and an observer are of the node of their stream."""
+        actors = list(self._actors.values())
+        streams = [stream for actor in actors for stream in actor.audience.streams]
+        tables = [actor.table for actor in actors if actor.table is not None]
+        here = self._id + ":"
+        counts.SEATS.set(sum(seat.connection.startswith(here) for table in tables for seat in table.seats))
+        counts.OBSERVERS.set(sum(one.connection.startswith(here) for table in tables for one in table.observers))
+        counts.BACKLOG.set(sum(stream.behind for stream in streams))
+        counts.MAILBOX.set(sum(len(actor.mailbox) for actor in actors))
+        counts.stages(table.stage for table in tables)
 
     async def _sweep(self) -> None:
         """Says that the node lives, reports tables to the lobby, heals lost news, lets go of what nobody needs."""

@@ -189,6 +189,12 @@ class Table:
             return Phase.AGREE
         return Phase.SEATING if len(self.seated) < len(SEATS) else Phase.READY
 
+    @property
+    def connections(self) -> list[tuple[str, str]]:
+        """Everybody's newest stream: the person and its name."""
+        seats = [(seat.person.player_id, seat.connection) for seat in self.seats if seat.person and seat.connection]
+        return seats + [(one.person.player_id, one.connection) for one in self.observers if one.connection]
+
     def seat_of(self, player_id: str) -> int | None:
         """The seat that belongs to an account."""
         for number, seat in enumerate(self.seats):

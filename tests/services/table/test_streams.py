@@ -15,7 +15,6 @@ from ddz.common.v1 import common_pb2, hand_pb2
 from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
 from deploy.local.leash import Leash
 from servicekit import server
-from services.table.actor import connections
 from services.table.fanout import Stream, payload
 from services.table.store import Store
 from tests.services.table.bots import begin, play_hands
@@ -508,7 +507,7 @@ async def test_who_was_on_a_node_that_died_and_never_comes_back_keeps_no_seat(
             process.kill()
             await until(lambda: ghost.ended)
     store, actor = stack.nodes[0].service.node.store, stack.nodes[0].service.node.actor(table_id)
-    for _, connection in connections(await actor.refresh()):
+    for _, connection in (await actor.refresh()).connections:
         await store._pipe.call("DEL", f"table:node:{connection.rpartition(':')[0]}")  # its lease runs out
     await actor.take_up()
     await until_async(lambda: seat_is_free(store, table_id))
