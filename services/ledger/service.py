@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ import grpc
 
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from servicekit.lasting import end, lasting
+from services.ledger import outbox
 from services.ledger.batcher import Batcher, Limits
 from services.ledger.relay import Relay
 from services.ledger.servicer import LedgerInternalServicer, LedgerServicer, Relief
@@ -52,6 +54,7 @@ async def running(dsn: str, pool: asyncpg.Pool, nats_url: str, settings: Setting
     batcher = Batcher(dsn, settings.limits, relay.wake)
     reads = Reads(pool, settings.limits.patience_s)
     tasks = [asyncio.create_task(lasting("relay", relay.work))]
+    tasks += [asyncio.create_task(lasting("outbox", functools.partial(outbox.watch, reads)))]
     tasks += [asyncio.create_task(lasting("batcher", batcher.work)) for _ in range(settings.connections)]
     try:
         yield LedgerService(reads, batcher, settings.relief)

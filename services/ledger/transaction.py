@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -9,7 +10,7 @@ from datetime import date
 import asyncpg
 
 from doudizhu.refusal import Refusal
-from services.ledger import grants, ledger, reversals, store, wire
+from services.ledger import counts, grants, ledger, reversals, store, wire
 from services.ledger.grants import ClaimRelief, Given, Grant
 from services.ledger.ledger import Hand, Opened, OpenHand, Player, Settled, SettleHand, Voided, VoidHand
 from services.ledger.reversals import Reverse, Reversed
@@ -51,6 +52,7 @@ async def transact(connection: asyncpg.Connection, requests: Sequence[Request]) 
     connection.
     """
     player_ids = list({player_id for request in requests for player_id in players_of(request)})
+    began_s = time.perf_counter()
     while True:
         await connection.execute("BEGIN")
         players, at_ms = await store.lock_players(connection, player_ids)
@@ -63,6 +65,9 @@ async def transact(connection: asyncpg.Connection, requests: Sequence[Request]) 
     replies = [_answer(request, stored) for request in requests]
     await _write(connection, [reply for reply in replies if not isinstance(reply, Refusal) and not reply.replayed])
     await connection.execute("COMMIT")
+    counts.COMMIT_SECONDS.observe(time.perf_counter() - began_s)
+    for request, reply in zip(requests, replies, strict=True):
+        counts.count(request, reply)
     return replies
 
 
