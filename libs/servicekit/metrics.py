@@ -25,6 +25,11 @@ LOOP_LAG_SECONDS: Final = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
 
+# A series that begins with its first event shows no rise: what alerts look at exists from the start.
+for _reason in ("OVERLOADED", "UNAVAILABLE", "RATE_LIMITED"):
+    REFUSALS.labels(_reason)
+FAULTS.labels("rpc")
+
 _LAG_PERIOD_S: Final = 0.25
 
 

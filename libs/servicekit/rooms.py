@@ -38,6 +38,8 @@ from servicekit.errors import Trouble
 Path_ = tuple[str | int, ...]
 
 RELOADS: Final = Counter("ddz_rooms_reloads", "Changes of the rooms file, by whether it could be used", ["result"])
+for _result in ("ok", "refused"):
+    RELOADS.labels(_result)
 
 log = logs.get("rooms")
 

@@ -6,10 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from prometheus_client import Gauge
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from servicekit import logs
+
+ONLINE: Final = Gauge("ddz_lobby_online", "Players with a lobby stream open, on whatever instance")
 
 _KEY: Final = "lobby:online"
 _LEASE_S: Final = 30.0
@@ -43,6 +46,7 @@ class Presence:
         try:
             await self._redis.zremrangebyscore(_KEY, "-inf", time.time())
             self.online = int(await self._redis.zcard(_KEY))
+            ONLINE.set(self.online)
         except RedisError as error:
             log.warning("no beat", extra={"why": str(error)})
 
