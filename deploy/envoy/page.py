@@ -31,6 +31,29 @@ _HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+# For all else that the gateway says: nothing of it is a page, and nothing of it may be kept.
+_ELSEWHERE: Final = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-site",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+_YEAR_S: Final = 365 * 86_400
+
+
+def answer_headers(*, strict_transport: bool) -> list[dict[str, Any]]:
+    """Envoy's mutations that add to an answer the headers that it does not have yet.
+
+    `strict_transport`: browsers shall come by TLS alone from now on. Not with a certificate for development: they would
+    remember it for every other server on localhost.
+    """
+    headers = _ELSEWHERE | ({"strict-transport-security": f"max-age={_YEAR_S}"} if strict_transport else {})
+    return [{"append": _header(key, value, "ADD_IF_ABSENT")} for key, value in headers.items()]
+
+
+def _header(key: str, value: str, action: str) -> dict[str, Any]:
+    return {"header": {"key": key, "value": value}, "append_action": action}
 
 
 def routes(folder: Path) -> list[dict[str, Any]]:
@@ -48,7 +71,6 @@ def _route(address: str, path: Path) -> dict[str, Any]:
         "match": {"path": address, "headers": [{"name": ":method", "string_match": {"exact": "GET"}}]},
         "direct_response": {"status": 200, "body": {"filename": str(path)}},
         "response_headers_to_add": [
-            {"header": {"key": key, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
-            for key, value in headers.items()
+            _header(key, value, "OVERWRITE_IF_EXISTS_OR_ADD") for key, value in headers.items()
         ],
     }

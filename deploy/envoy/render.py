@@ -23,6 +23,28 @@ def endpoints(addresses: list[tuple[str, int]]) -> list[dict[str, Any]]:
     ]
 
 
+def plain() -> dict[str, Any]:
+    """Envoy's form of a transport without TLS."""
+    return _transport("raw_buffer", "raw_buffer.v3.RawBuffer", {})
+
+
+def mutual_tls(certificate: Path, key: Path, authority: Path, name: str) -> dict[str, Any]:
+    """Envoy's form of mTLS with whoever shows a certificate of the authority with `name` in it."""
+    own = {"certificate_chain": {"filename": str(certificate)}, "private_key": {"filename": str(key)}}
+    names = [{"san_type": "DNS", "matcher": {"exact": name}}]
+    common = {
+        "alpn_protocols": ["h2"],
+        "tls_certificates": [own],
+        "validation_context": {"trusted_ca": {"filename": str(authority)}, "match_typed_subject_alt_names": names},
+    }
+    return _transport("tls", "tls.v3.UpstreamTlsContext", {"sni": name, "common_tls_context": common})
+
+
+def _transport(name: str, kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+    kind = f"type.googleapis.com/envoy.extensions.transport_sockets.{kind}"
+    return {"name": f"envoy.transport_sockets.{name}", "typed_config": {"@type": kind, **settings}}
+
+
 def render(template: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration as a tree for json.dumps; raises KeyError that names a value which is missing."""
     tree = _fill(yaml.safe_load(template.read_text()), values)

@@ -1,4 +1,4 @@
-"""The certificates that a stack makes for itself: one for the gateway's door, and those that processes show each other."""
+"""The certificates that a stack makes for itself: its door's, and those that processes show each other."""
 
 from __future__ import annotations
 
