@@ -319,7 +319,7 @@ def strict(stack: Stack, leash: Leash, scratch: Path) -> Iterator[str]:
     gateway.private_keys(folder).write_text(json.dumps({"keys": [NEW_KEY, *held]}))
     doors = gateway.Doors(*ports.free(3))
     nodes = {service: [node.grpc for node in found] for service, found in stack.ports.services.items()}
-    limits = gateway.Limits(player_per_s=1, player_burst=3, address_per_s=1, address_burst=4)
+    limits = gateway.Limits(player_per_s=1, player_burst=3, login_per_s=1, login_burst=4)
     path = gateway.prepare(folder, doors, nodes, limits)
     with servers.gateway(leash, folder, path, doors.metrics) as process:
         address = f"127.0.0.1:{doors.plain}"
