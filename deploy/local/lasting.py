@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from deploy.local import ports, stack
+from deploy.local import ports, prometheus, stack
 from deploy.local.folders import ROOT
 from deploy.local.leash import Leash
 from deploy.local.process import StackError, state
@@ -77,9 +77,10 @@ def serve(folder: Path, report: int, port: int, table_nodes: int) -> None:
             with contextlib.ExitStack() as held:
                 held.enter_context(_lock(folder))
                 leash = held.enter_context(Leash())
+                options = stack.Options(prometheus=prometheus.binary())
                 plan = ports.plan(range(port, port + ports.count(table_nodes)), table_nodes)
                 running = held.enter_context(
-                    stack.running(leash, folder, plan, stack.Options(), lambda step: tell("step", step))
+                    stack.running(leash, folder, plan, options, lambda step: tell("step", step))
                 )
                 _write_state(folder, running)
                 tell("ready")
@@ -132,6 +133,11 @@ def _lock(folder: Path) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def runs(folder: Path) -> bool:
+    """Whether a stack runs in the folder."""
+    return _holder(folder) is not None
 
 
 def _holder(folder: Path) -> int | None:

@@ -65,6 +65,7 @@ class Ports:
     valkey: int
     nats: int
     services: dict[str, list[Node]]  # by service, one Node a process
+    prometheus: int
 
     def wanted(self) -> dict[str, int]:
         """What each port is for, in the words of a message."""
@@ -73,22 +74,24 @@ class Ports:
         for service, nodes in self.services.items():
             for node in nodes:
                 named |= {f"the {service} service": node.grpc, f"the {service} service's metrics": node.metrics}
-        return named
+        return named | {"Prometheus": self.prometheus}
 
 
 SERVICES: Final = ("lobby", "matchmaking", "ledger", "table")
 
 
 def plan(numbers: Iterable[int], table_nodes: int) -> Ports:
-    """Gives out `numbers` in one order: gateway, TLS, its metrics, Postgres, Valkey, NATS, then each process's two."""
+    """Gives out `numbers` in one order: gateway, TLS, its metrics, Postgres, Valkey, NATS, each process's two, and
+    Prometheus.
+    """
     take = iter(numbers)
     first = [next(take) for _ in range(6)]
     nodes = {name: [Node(next(take), next(take))] for name in SERVICES}
     nodes["table"] += [Node(next(take), next(take)) for _ in range(table_nodes - 1)]
     gateway, tls, metrics, postgres, valkey, nats = first
-    return Ports(gateway, tls, metrics, postgres, valkey, nats, nodes)
+    return Ports(gateway, tls, metrics, postgres, valkey, nats, nodes, next(take))
 
 
 def count(table_nodes: int) -> int:
     """How many ports a stack with so many table nodes needs."""
-    return 6 + 2 * (len(SERVICES) + table_nodes - 1)
+    return 7 + 2 * (len(SERVICES) + table_nodes - 1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.local import gateway, ports, servers, services
+from deploy.local import gateway, ports, prometheus, servers, services
 from deploy.local.folders import ROOT
 from deploy.local.leash import Leash
 from deploy.local.ports import Ports
@@ -23,6 +23,7 @@ class Options:
     drain_s: float = 10.0
     limits: gateway.Limits = field(default_factory=gateway.Limits)
     extra: Mapping[str, str] = field(default_factory=dict)  # more settings for the services
+    prometheus: Path | None = None  # its program, when it shall run too
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Stack:
         for service, nodes in self.ports.services.items():
             for number, node in enumerate(nodes, 1):
                 found |= {f"metrics of {service}-{number}": f"http://{host}:{node.metrics}/metrics"}
+        if any(process.name == "Prometheus" for process in self.processes):
+            found |= {"Prometheus": f"http://{host}:{self.ports.prometheus}/"}
         return found
 
 
@@ -107,4 +110,9 @@ def running(
         ask = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         envoy.wait_until(lambda: exchange(plan.gateway, ask, b"HTTP/1.1 200"))
         everything = [postgres.process, valkey.process, nats.process, *fleet.processes, envoy]
+        if options.prometheus:
+            say("Prometheus")
+            store, found = folder / "prometheus", prometheus.targets(plan)
+            looking = prometheus.running(leash, options.prometheus, store, plan.prometheus, found)
+            everything.append(held.enter_context(looking))
         yield Stack(folder, plan, everything, fleet, postgres, valkey.url, nats.url)

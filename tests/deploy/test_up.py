@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local import folders, ports
+from deploy.local import folders, ports, prometheus
 from tests.deploy.processes import eventually, naming, running
 
 
@@ -62,7 +62,7 @@ def test_up_again_status_and_down(folder: Path) -> None:
     assert (again.returncode, again.stdout.split(";")[0]) == (0, "The stack runs already")
     assert local("status", f"--folder={folder}").returncode == 0
     started = pids(folder)
-    assert len(started) == 8
+    assert len(started) == (9 if prometheus.binary() else 8)
     down = local("down", f"--folder={folder}")
     assert down.returncode == 0, down.stderr
     assert not any(running(pid) for pid in started)
