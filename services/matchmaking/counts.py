@@ -25,3 +25,17 @@ FOUND_SECONDS: Final = Histogram(
     "From the claim of three to their open table",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
 )
+
+
+def begin(room_id: str) -> None:
+    """Shows the series of a room from the start: one that begins with its first event shows no rise."""
+    for result in ("queued", "same", "seated"):
+        JOINS.labels(room_id, result)
+    for result in ("done", "cancelled", "matched", "expired"):
+        CANCELS.labels(room_id, result)
+    for why in ("gone", "too_long"):
+        EXPIRIES.labels(room_id, why)
+    for result in ("matched", "inherited", "back", "lost", "left"):
+        CLAIMS.labels(room_id, result)
+    MATCHES.labels(room_id)
+    WAIT_SECONDS.labels(room_id)

@@ -75,6 +75,7 @@ class Matcher:
     def _start_loops(self) -> None:
         for room in self._rooms.all():
             if room.room_id not in self._loops or self._loops[room.room_id].done():
+                counts.begin(room.room_id)
                 self._loops[room.room_id] = asyncio.create_task(self._loop(room.room_id))
 
     async def _loop(self, room_id: str) -> None:
