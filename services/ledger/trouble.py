@@ -31,6 +31,8 @@ TRANSIENT: Final = (
     OSError,
     TimeoutError,
 )
+for _error in (asyncpg.DeadlockDetectedError, asyncpg.ConnectionDoesNotExistError, ConnectionRefusedError):
+    RETRIES.labels(_error.__name__)  # the usual ones are shown from the start: a series must be there to rise
 
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.5
