@@ -119,7 +119,7 @@ def _count_end(book: str, move: events.Move) -> None:
         _REDEALS[book].inc()
     elif isinstance(event, Voided):
         _REDEALS[book].inc()
-        _HANDS[book, "voided"].inc()
+        _HANDS[book, "passed"].inc()
 
 
 def _count_seldom(book: str, event: events.Event) -> None:
