@@ -74,11 +74,12 @@ _SEAT: Final = {
 }  # fmt: skip
 _LEFT: Final = {by: ACTIONS.labels("leave", by) for by in ("player", "clock", "table")}
 _TRUSTEE: Final = {by: ACTIONS.labels("trustee", by) for by in ("player", "clock")}
-_HANDS: Final = {
-    (book, result): HANDS.labels(book, result) for book in BOOKS for result in ("landlord", "farmers", "fled", "voided")
-}
-_REDEALS: Final = {book: REDEALS.labels(book) for book in BOOKS}
-_MULTIPLIER: Final = {book: MULTIPLIER.labels(book) for book in BOOKS}
+# What comes once a hand is looked up then: an operator's own book is known when it is played.
+for _book in BOOKS:
+    REDEALS.labels(_book)
+    MULTIPLIER.labels(_book)
+    for _result in ("landlord", "farmers", "fled", "voided", "passed"):
+        HANDS.labels(_book, _result)
 _TABLES: Final = {stage: TABLES.labels(stage) for stage in Stage}
 for _why in ("done", "gone", "left", "closed", "replaced", "slow", "drain", "malformed", "fault", "lost"):
     GOODBYES.labels(_why)
@@ -113,18 +114,18 @@ def _count_end(book: str, move: events.Move) -> None:
     if isinstance(event, Won | Fled):
         assert move.outcome is not None
         fled, winner = isinstance(event, Fled), move.outcome.winner
-        _HANDS[book, "fled" if fled else "landlord" if winner is Side.LANDLORD else "farmers"].inc()
-        _MULTIPLIER[book].observe(move.outcome.multiplier)
+        HANDS.labels(book, "fled" if fled else "landlord" if winner is Side.LANDLORD else "farmers").inc()
+        MULTIPLIER.labels(book).observe(move.outcome.multiplier)
     elif isinstance(event, Redealing):
-        _REDEALS[book].inc()
+        REDEALS.labels(book).inc()
     elif isinstance(event, Voided):
-        _REDEALS[book].inc()
-        _HANDS[book, "passed"].inc()
+        REDEALS.labels(book).inc()
+        HANDS.labels(book, "passed").inc()
 
 
 def _count_seldom(book: str, event: events.Event) -> None:
     if isinstance(event, events.HandVoided):
-        _HANDS[book, "voided"].inc()
+        HANDS.labels(book, "voided").inc()
     elif isinstance(event, events.SeatLeft):
         _LEFT["clock" if event.reason == Reason.TIMED_OUT else "table" if event.reason else "player"].inc()
     elif isinstance(event, events.TrusteeSet):
