@@ -40,9 +40,10 @@ class Seats:
     def report(self, summary: lobby_pb2.TableSummary) -> None:
         """Takes in what a table says of itself."""
         now = time.monotonic()
-        players = frozenset(player.player_id for player in summary.players if player.player_id)
+        seated = () if summary.phase == CLOSED else summary.players  # a match that is closed may name who is left
+        players = frozenset(player.player_id for player in seated if player.player_id)
         self._drop(summary.table_id, keep=players)
-        if players and summary.phase != CLOSED:
+        if players:
             self._seated[summary.table_id] = (now + LEASE_S, players)
             self._table_of.update(dict.fromkeys(players, summary.table_id))
         while self._seated and next(iter(self._seated.values()))[0] <= now:
