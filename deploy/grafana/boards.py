@@ -32,9 +32,15 @@ OVERVIEW: Final = Board(
             graph("Lateness of the event loop", "s", *quantiles("ddz_event_loop_lag_seconds", 0.99, by="instance")),
             graph("CPU", "short", rate("process_cpu_seconds_total", "job, instance")),
             graph("Memory", "bytes", level("process_resident_memory_bytes", "job, instance")),
-            graph("Faults of our own", "ops", rate("ddz_faults_total", "job, where")),
+        ),
+        "Servers behind": (
             graph("Servers behind that answer", "short", level("ddz_client_up", "job, client", how="min")),
             graph("Time of a probe", "s", *quantiles("ddz_client_probe_seconds", 0.99, by="job, client")),
+            graph("Probes without an answer", "ops", rate("ddz_client_failures_total", "job, client")),
+        ),
+        "Faults and reports": (
+            graph("Faults of our own", "ops", rate("ddz_faults_total", "job, where")),
+            graph("Reports of tables to the lobby", "ops", rate("ddz_lobby_reports_total", "result")),
         ),
     },
 )
@@ -107,7 +113,11 @@ LEDGER: Final = Board(
             ),
             graph("Postgres answers", "short", level("ddz_client_up", "job, instance", 'client="postgres"')),
         ),
-        "Chips": (graph("Chips by flow", "short", rate("ddz_ledger_chips_total", "flow")),),
+        "Chips and statistics": (
+            graph("Chips by flow", "short", rate("ddz_ledger_chips_total", "flow")),
+            graph("News found waiting, a batch at most", "short", level("ddz_ledger_news_waiting", how="max")),
+            graph("Hands taken into the statistics", "ops", rate("ddz_lobby_hands_counted_total", "result")),
+        ),
     },
 )
 
@@ -197,6 +207,7 @@ BUSINESS: Final = Board(
         "People": (
             graph("Players in the lobby", "short", level("ddz_lobby_online", how="max")),
             graph("New accounts", "ops", rate("ddz_logins_total", "method", 'result="created"')),
+            graph("Tables, by room", "short", level("ddz_lobby_tables", "room", how="max")),
             graph("Seats taken, by room", "short", level("ddz_lobby_seated", "room", how="max")),
         ),
         "Hands": (

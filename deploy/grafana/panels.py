@@ -91,7 +91,7 @@ def dashboard(board: Board) -> dict[str, Any]:
     for title, row in board.rows.items():
         panels.append(_row(title, y))
         y += 1
-        height, most = (_STAT_HEIGHT, 6) if row[0].stat else (_HEIGHT, 3)
+        height, most = (_STAT_HEIGHT, 6) if row[0].stat else (_HEIGHT, 4 if len(row) == 4 else 3)
         a_line = min(len(row), most)
         width = _COLUMNS // a_line
         for number, panel in enumerate(row):
