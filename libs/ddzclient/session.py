@@ -116,6 +116,11 @@ class Session:
         """The player's chips and rating."""
         return (await self.call(self.gateway.ledger.GetBalance, ledger_pb2.GetBalanceRequest())).balance
 
+    async def claim_relief(self) -> ledger_pb2.ClaimReliefResponse:
+        """Chips for who is broke, so many times a day; raises Refusal LIMIT_REACHED, PLAYER_IN_HAND."""
+        request = ledger_pb2.ClaimReliefRequest(command_id=uuid.uuid4().hex)
+        return await self.call(self.gateway.ledger.ClaimRelief, request)
+
     async def hand(self, hand_id: str) -> ledger_pb2.GetHandResponse:
         """Record and settlement of a settled hand; raises Refusal NOT_FOUND."""
         return await self.call(self.gateway.ledger.GetHand, ledger_pb2.GetHandRequest(hand_id=hand_id))

@@ -51,7 +51,8 @@ class _Pending:
 class TableView:
     """Follows one table over lost connections, drains and restarts. `Session.table` makes it; `async with` runs it.
 
-    `state` is always the newest that is known; it changes in place. `timeout_s`: how long entering, and the answer to
+    `state` is always the newest that is known; it changes in place. `connected`: the servers have been heard on the
+    present connection; while it is false a new one is being made. `timeout_s`: how long entering, and the answer to
     a command, may take. `silence_s`: how long the servers may say nothing, not even a heartbeat, before the
     connection is given up and made anew.
     """
@@ -70,6 +71,7 @@ class TableView:
         self.table_id = table_id
         self.player_id = player_id
         self.reconnects = 0
+        self.connected = False
         self._stub = stub
         self._metadata = metadata
         self._renew = renew
@@ -220,9 +222,11 @@ class TableView:
                 if not isinstance(frame, PlayResponse):  # the end of the stream, in good order
                     return
                 backoff.reset()
+                self.connected = True
                 if not self._take(frame):
                     return
         finally:
+            self.connected = False
             call.cancel()
             sending.cancel()
             await asyncio.wait([sending])

@@ -61,6 +61,18 @@ def verify(record: hand_pb2.HandRecord, settlement: ledger_pb2.Settlement | None
 
 def replay(record: hand_pb2.HandRecord) -> Hand:
     """The hand at its end; raises Untrue at the first deal that is not proved or action that the rules refuse."""
+    states = [hand for _, hand in steps(record)]
+    phase = states[-1].phase if states else Phase.AWAIT_DEAL
+    if phase is not Phase.OVER:
+        raise Untrue(f"After the last of {len(record.actions)} actions the hand is not over but in {phase}.")
+    hand = states[-1]
+    if not hand.voided and record.ended_at_ms != record.actions[-1].at_ms:
+        raise Untrue(f"The hand ended at {record.actions[-1].at_ms} ms, not at {record.ended_at_ms}.")
+    return hand
+
+
+def steps(record: hand_pb2.HandRecord) -> Iterator[tuple[hand_pb2.HandAction, Hand]]:
+    """Each recorded action with the hand after it, all open; raises Untrue at the first that cannot have been."""
     try:
         book = book_of(record.terms)
     except Refusal as wrong:
@@ -85,11 +97,7 @@ def replay(record: hand_pb2.HandRecord) -> Hand:
                 hand = evolve(hand, event)
         except (Refusal, Untrue) as wrong:
             raise Untrue(f"Action {number}: {wrong}") from None
-    if hand.phase is not Phase.OVER:
-        raise Untrue(f"After the last of {len(record.actions)} actions the hand is not over but in {hand.phase}.")
-    if not hand.voided and record.ended_at_ms != record.actions[-1].at_ms:
-        raise Untrue(f"The hand ended at {record.actions[-1].at_ms} ms, not at {record.ended_at_ms}.")
-    return hand
+        yield recorded, hand
 
 
 def _check_head(record: hand_pb2.HandRecord, book: RuleBook) -> None:

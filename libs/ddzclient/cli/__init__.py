@@ -15,8 +15,11 @@ from typing import Final
 
 COMMANDS: Final = {
     "admin": "audit the ledger, void or reverse a hand, give chips (inside, past the gateway)",
+    "play": "play in the terminal: choose a room, wait, take your seat",
+    "replay": "look at a recorded hand step by step, and verify its deal",
     "rules": "answer questions about the rules, JSON lines in and out",
     "verify": "compute a recorded hand again: deal, play, result and settlement",
+    "watch": "look on at a table, live",
 }
 
 
