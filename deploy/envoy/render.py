@@ -28,14 +28,14 @@ def plain() -> dict[str, Any]:
     return _transport("raw_buffer", "raw_buffer.v3.RawBuffer", {})
 
 
-def mutual_tls(certificate: Path, key: Path, authority: Path, name: str) -> dict[str, Any]:
-    """Envoy's form of mTLS with whoever shows a certificate of the authority with `name` in it."""
-    own = {"certificate_chain": {"filename": str(certificate)}, "private_key": {"filename": str(key)}}
+def mutual_tls(certificate: str, key: str, authority: str, name: str) -> dict[str, Any]:
+    """Envoy's form of mTLS with whoever has a certificate of `authority` with `name` in it; the rest are files."""
+    own = {"certificate_chain": {"filename": certificate}, "private_key": {"filename": key}}
     names = [{"san_type": "DNS", "matcher": {"exact": name}}]
     common = {
         "alpn_protocols": ["h2"],
         "tls_certificates": [own],
-        "validation_context": {"trusted_ca": {"filename": str(authority)}, "match_typed_subject_alt_names": names},
+        "validation_context": {"trusted_ca": {"filename": authority}, "match_typed_subject_alt_names": names},
     }
     return _transport("tls", "tls.v3.UpstreamTlsContext", {"sni": name, "common_tls_context": common})
 

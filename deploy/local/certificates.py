@@ -16,6 +16,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from deploy.local.keys import secret_file
 from servicekit import tls
 
+GATEWAY: Final = "gateway"
+OPERATOR: Final = "operator"  # the person who runs the stack
+
 _DOOR_LIFE: Final = datetime.timedelta(days=90)
 _INSIDE_LIFE: Final = datetime.timedelta(days=365)
 _RENEW_BEFORE: Final = datetime.timedelta(days=7)

@@ -55,7 +55,7 @@ def _tell_what_broke(running: stack.Stack, console: Console) -> bool:
 
 async def _play(running: stack.Stack, hands: int, seed: int, console: Console) -> bool:
     """The client's demo, with the audit that only somebody inside can ask for."""
-    async with server.channel(running.grpc_address("ledger")) as channel:
+    async with server.channel(running.grpc_address("ledger"), running.inside) as channel:
         ledger = ledger_pb2_grpc.LedgerInternalServiceStub(channel)
 
         async def audit() -> ledger_pb2.AuditResponse:

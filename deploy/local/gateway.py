@@ -15,7 +15,6 @@ from servicekit import tls
 
 TEMPLATE = ROOT / "deploy" / "envoy" / "envoy.yaml"
 DESCRIPTORS = ROOT / "build" / "ddz.binpb"
-NAME = "gateway"  # among the processes that have a certificate inside
 PAGE = ROOT / "deploy" / "web"
 
 
@@ -93,7 +92,8 @@ def prepare(folder: Path, doors: Doors, services: Mapping[str, Sequence[int]], l
 def _transport(inside: Path | None) -> dict[str, Any]:
     if inside is None:
         return render.plain()
-    return render.mutual_tls(inside / f"{NAME}.pem", inside / f"{NAME}.key", inside / "ca.pem", tls.NAME)
+    told = certificates.settings(inside, certificates.GATEWAY)
+    return render.mutual_tls(told["DDZ_TLS_CERT"], told["DDZ_TLS_KEY"], told["DDZ_TLS_CA"], tls.NAME)
 
 
 def private_keys(folder: Path) -> Path:

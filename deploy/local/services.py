@@ -12,11 +12,12 @@ from typing import Final
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from deploy.local import servers
+from deploy.local import certificates, servers
 from deploy.local.folders import ROOT
 from deploy.local.leash import Leash
 from deploy.local.ports import Node, Ports
 from deploy.local.process import Process, StackError
+from servicekit import tls
 
 MIGRATED: Final = ("ledger", "lobby")
 _CHANNEL_OPTIONS: Final = (
@@ -38,6 +39,7 @@ class Backends:
     rooms_file: Path
     deal_seed: str  # hex; empty = true randomness
     drain_s: float
+    inside: Path | None = None  # the folder of everybody's certificates; None = no TLS between processes
 
 
 def _target(nodes: list[Node]) -> str:
@@ -60,7 +62,21 @@ def settings(service: str, ports: Ports, backends: Backends) -> dict[str, str]:
         "matchmaking": redis | nats | ledger | table | rooms | {"DDZ_DEAL_SEED": backends.deal_seed},
         "table": redis | nats | ledger | {"DDZ_DEAL_SEED": backends.deal_seed},
     }
-    return own[service] | {"DDZ_DRAIN_S": str(backends.drain_s)}
+    shown = {} if backends.inside is None else certificates.settings(backends.inside, service)
+    return own[service] | shown | {"DDZ_DRAIN_S": str(backends.drain_s)}
+
+
+def certify(folder: Path, ports: Ports) -> Path:
+    """Makes a certificate for everybody inside, in `folder`, and returns that."""
+    certificates.inside(folder, [*ports.services, certificates.GATEWAY, certificates.OPERATOR])
+    return folder
+
+
+def _operator(folder: Path | None) -> tls.Inside | None:
+    if folder is None:
+        return None
+    told = certificates.settings(folder, certificates.OPERATOR)
+    return tls.Inside.read(told["DDZ_TLS_CERT"], told["DDZ_TLS_KEY"], told["DDZ_TLS_CA"])
 
 
 def migrate(leash: Leash, folder: Path, postgres: servers.Postgres) -> None:
@@ -80,13 +96,17 @@ def _command(service: str, *arguments: str) -> list[str | Path]:
 
 
 class Fleet:
-    """Every process of the four services; `extra` goes into each one's environment."""
+    """Every process of the four services; `extra` goes into each one's environment.
+
+    `operator` is what the person shows to them who runs them; None without TLS between processes.
+    """
 
     def __init__(
         self, leash: Leash, folder: Path, ports: Ports, backends: Backends, extra: Mapping[str, str] | None = None
     ) -> None:
         self._leash, self._folder = leash, folder
         self._drain_s = backends.drain_s
+        self.operator = _operator(backends.inside)
         self._nodes: dict[str, tuple[str, Node, dict[str, str]]] = {}  # by name: service, addresses, its environment
         self._running: dict[str, Process] = {}
         for service, nodes in ports.services.items():
@@ -142,7 +162,7 @@ class Fleet:
 
     def _wait_until_healthy(self, name: str) -> None:
         process, port = self._running[name], self._nodes[name][1].grpc
-        process.wait_until(lambda: is_serving(port))
+        process.wait_until(lambda: is_serving(port, self.operator))
 
 
 @contextlib.contextmanager
@@ -155,9 +175,9 @@ def all_running(fleet: Fleet) -> Iterator[Fleet]:
         fleet.stop()
 
 
-def is_serving(port: int) -> bool:
+def is_serving(port: int, inside: tls.Inside | None = None) -> bool:
     """Whether the gRPC health service on loopback says SERVING."""
-    with grpc.insecure_channel(f"127.0.0.1:{port}", options=_CHANNEL_OPTIONS) as channel:
+    with tls.channel(f"127.0.0.1:{port}", inside, _CHANNEL_OPTIONS) as channel:
         try:
             answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=1.0)
         except grpc.RpcError:

@@ -12,6 +12,7 @@ from deploy.local.folders import ROOT
 from deploy.local.leash import Leash
 from deploy.local.ports import Ports
 from deploy.local.process import Process, exchange
+from servicekit.tls import Inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,9 @@ class Options:
     rooms_file: Path = ROOT / "deploy" / "rooms.yaml"
     deal_seed: str = ""  # hex, for demo and tests only; empty = true randomness
     drain_s: float = 10.0
+    tls_inside: bool = False  # mTLS between the processes
+    chain: Path | None = None  # the gateway's certificate and its key (PEM); None = one for development
+    key: Path | None = None
     limits: gateway.Limits = field(default_factory=gateway.Limits)
     extra: Mapping[str, str] = field(default_factory=dict)  # more settings for the services
     prometheus: Path | None = None  # its program, when it shall run too
@@ -52,6 +56,11 @@ class Stack:
     def certificate(self) -> bytes:
         """The gateway's certificate as PEM; it is its own authority."""
         return (self.folder / "gateway" / "certificate.pem").read_bytes()
+
+    @property
+    def inside(self) -> Inside | None:
+        """What an operator shows to the services; None without TLS between processes."""
+        return self.fleet.operator
 
     def grpc_address(self, service: str, number: int = 1) -> str:
         """host:port of a service's process, numbered from 1."""
@@ -96,12 +105,14 @@ def running(
         services.migrate(leash, logs, postgres)
         say(", ".join(plan.services))
         door = folder / "gateway"
-        doors = gateway.Doors(plan.gateway, plan.gateway_tls, plan.gateway_metrics)
+        inside = services.certify(folder / "inside", plan) if options.tls_inside else None
+        trust = gateway.Trust(options.chain, options.key, inside)
+        doors = gateway.Doors(plan.gateway, plan.gateway_tls, plan.gateway_metrics, trust)
         nodes = {service: [node.grpc for node in found] for service, found in plan.services.items()}
         configuration = gateway.prepare(door, doors, nodes, options.limits)
         backends = services.Backends(
             postgres, valkey.url, nats.url, gateway.private_keys(door), options.rooms_file, options.deal_seed,
-            options.drain_s,
+            options.drain_s, inside,
         )  # fmt: skip
         fleet = services.Fleet(leash, logs, plan, backends, options.extra)
         held.enter_context(services.all_running(fleet))
