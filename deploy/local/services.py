@@ -63,7 +63,8 @@ def settings(service: str, ports: Ports, backends: Backends) -> dict[str, str]:
         "table": redis | nats | ledger | {"DDZ_DEAL_SEED": backends.deal_seed},
     }
     shown = {} if backends.inside is None else certificates.settings(backends.inside, service)
-    return own[service] | shown | {"DDZ_DRAIN_S": str(backends.drain_s)}
+    everybody = {"DDZ_DRAIN_S": str(backends.drain_s), "DDZ_STREAMS_PER_ADDRESS": "0"}  # all have one address here
+    return own[service] | shown | everybody
 
 
 def certify(folder: Path, ports: Ports) -> Path:

@@ -75,6 +75,7 @@ class Trouble(StrEnum):
     OVERLOADED = "OVERLOADED"
     UNAVAILABLE = "UNAVAILABLE"
     DRAINING = "DRAINING"
+    LIMIT_REACHED = "LIMIT_REACHED"
 
 
 def to_proto(refusal: Refusal) -> common_pb2.Refusal:

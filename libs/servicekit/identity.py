@@ -17,6 +17,7 @@ PLAYER_HEADER: Final = "x-player-id"
 NAME_HEADER: Final = "x-player-name"
 AVATAR_HEADER: Final = "x-player-avatar"
 BOT_HEADER: Final = "x-player-bot"
+FORWARDED_HEADER: Final = "x-forwarded-for"
 
 
 def player_id(context: Any) -> str:
@@ -34,6 +35,23 @@ def player(context: Any) -> common_pb2.Player:
         avatar_id=int(avatar) if avatar.isdecimal() else 0,
         bot=headers.get(BOT_HEADER) == "true",
     )
+
+
+def player_id_or_none(context: Any) -> str:
+    """The caller's player id; empty when the gateway set none."""
+    return _value(context, PLAYER_HEADER)
+
+
+def address(context: Any) -> str:
+    """Where the call came from: the last address, which the gateway added itself; empty when it did not come by it."""
+    return _value(context, FORWARDED_HEADER).rpartition(",")[2].strip()
+
+
+def _value(context: Any, header: str) -> str:
+    for key, value in context.invocation_metadata() or ():
+        if key == header:
+            return value if isinstance(value, str) else value.decode()
+    return ""
 
 
 def metadata(player: common_pb2.Player) -> list[tuple[str, str | bytes]]:

@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias, cast
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from prometheus_client import Histogram
 
 from doudizhu.refusal import Refusal
 from servicekit import errors, logs, metrics
 from servicekit.clients import AWAY
+from servicekit.crowd import Crowd
 from servicekit.errors import Trouble
 
 log = logs.get("rpc")
@@ -52,10 +53,32 @@ def _code(context: Any) -> str:
     return code.name if isinstance(code, grpc.StatusCode) else "OK"
 
 
+class _Malformed:
+    """Stands for a request that could not be decoded: grpc itself would call that a fault of ours (INTERNAL)."""
+
+
+def _decoder(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    def decode_or_say_so(data: bytes) -> Any:
+        try:
+            return decode(data)
+        except DecodeError:
+            return _Malformed()
+
+    return decode_or_say_so
+
+
+def _check(request: Any) -> None:
+    """Raises Refusal INVALID for what is no message, or a message against its proto's rules."""
+    if isinstance(request, _Malformed):
+        raise Refusal(Trouble.INVALID, "The request is not the message that this call takes.")
+    if isinstance(request, Message):  # a stream of requests is none
+        errors.validate(request)
+
+
 async def _call(unary: Any, request: Any, context: Any, method: str) -> Any:
     started = time.perf_counter()
     try:
-        errors.validate(request)
+        _check(request)
         return await unary(request, context)
     except (asyncio.CancelledError, grpc.aio.AbortError):
         raise
@@ -65,14 +88,16 @@ async def _call(unary: Any, request: Any, context: Any, method: str) -> Any:
         _seconds(method, _code(context)).observe(time.perf_counter() - started)
 
 
-async def _stream(stream: Any, request: Any, context: Any, method: str) -> AsyncIterator[Any]:
+async def _stream(stream: Any, crowd: Crowd, request: Any, context: Any, method: str) -> AsyncIterator[Any]:
     with metrics.STREAMS.labels(method).track_inprogress():
         try:
-            if isinstance(request, Message):
-                errors.validate(request)
-            async with contextlib.aclosing(stream(request, context)) as responses:  # what it holds is let go of at once
-                async for response in responses:
-                    yield response
+            _check(request)
+            with crowd.one_more(context):
+                async with contextlib.aclosing(
+                    stream(request, context)
+                ) as responses:  # lets go at once of what it holds
+                    async for response in responses:
+                        yield response
         except (asyncio.CancelledError, grpc.aio.AbortError):
             raise
         except Exception as error:
@@ -82,9 +107,10 @@ async def _stream(stream: Any, request: Any, context: Any, method: str) -> Async
 
 
 class Guard(grpc.aio.ServerInterceptor):
-    """The one interceptor of every server. Handlers of streams are async generators."""
+    """The one interceptor of every server. Handlers of streams are async generators; `crowd` bounds how many run."""
 
-    def __init__(self) -> None:
+    def __init__(self, crowd: Crowd | None = None) -> None:
+        self._crowd = crowd or Crowd()
         self._guarded: dict[str, Handler] = {}
 
     async def intercept_service(self, continuation: Next, details: grpc.HandlerCallDetails) -> Handler | None:
@@ -93,13 +119,14 @@ class Guard(grpc.aio.ServerInterceptor):
             handler: Any = await continuation(details)
             if handler is None or details.method.startswith("/grpc."):
                 return cast("Handler | None", handler)
-            guarded = self._guarded[details.method] = _guard(handler, details.method.removeprefix("/"))
+            guarded = self._guarded[details.method] = _guard(handler, details.method.removeprefix("/"), self._crowd)
         return guarded
 
 
-def _guard(handler: Any, method: str) -> Handler:
+def _guard(handler: Any, method: str, crowd: Crowd) -> Handler:
     """The handler of a method with everything around it."""
-    codec = (handler.request_deserializer, handler.response_serializer)
+    decode = handler.request_deserializer
+    codec = (decode if handler.request_streaming else _decoder(decode), handler.response_serializer)
     if not handler.response_streaming:
 
         async def unary(request: Any, context: Any) -> Any:
@@ -108,6 +135,6 @@ def _guard(handler: Any, method: str) -> Handler:
         return grpc.unary_unary_rpc_method_handler(unary, *codec)
 
     inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
-    stream = functools.partial(_stream, inner, method=method)  # grpc must see an async generator function
+    stream = functools.partial(_stream, inner, crowd, method=method)  # grpc must see an async generator function
     make = grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
     return make(stream, *codec)

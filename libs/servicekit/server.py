@@ -22,6 +22,7 @@ from grpc_reflection.v1alpha import reflection
 
 from servicekit import logs, metrics
 from servicekit.config import ConfigError, is_address, setting
+from servicekit.crowd import Crowd
 from servicekit.interceptor import Guard
 from servicekit.tls import NAME, Inside, aio_channel
 
@@ -39,6 +40,12 @@ class ServerConfig:
     metrics_address: str = setting("DDZ_METRICS_ADDRESS", "host:port on which /metrics is served", form=_ADDRESS)
     log_level: str = setting("DDZ_LOG_LEVEL", "how much is logged", "INFO", choices=_LEVELS)
     drain_s: float = setting("DDZ_DRAIN_S", "seconds that calls in flight get after SIGTERM", 10.0, least=0)
+    streams_per_address: int = setting(
+        "DDZ_STREAMS_PER_ADDRESS", "streams that one address may hold open; 0 = any number", 1_000, least=0
+    )
+    streams_per_player: int = setting(
+        "DDZ_STREAMS_PER_PLAYER", "streams that one player may hold open; 0 = any number", 32, least=0
+    )
     tls_cert: str = setting("DDZ_TLS_CERT", "certificate for mTLS between processes (PEM); empty = no TLS", "")
     tls_key: str = setting("DDZ_TLS_KEY", "its private key (PEM)", "")
     tls_ca: str = setting("DDZ_TLS_CA", "the authority whose certificates are believed, and no other's (PEM)", "")
@@ -78,7 +85,9 @@ _OPTIONS = (
 @contextlib.asynccontextmanager
 async def serving(config: ServerConfig, service: Service) -> AsyncIterator[int]:
     """A started server; yields the port. On exit it drains."""
-    server = grpc.aio.server(interceptors=(Guard(),), options=_OPTIONS)
+    server = grpc.aio.server(
+        interceptors=(Guard(Crowd(config.streams_per_address, config.streams_per_player)),), options=_OPTIONS
+    )
     service.register(server)
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)

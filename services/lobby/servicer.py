@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from ddz.lobby.v1 import lobby_pb2, lobby_pb2_grpc
-from servicekit.identity import player_id
+from servicekit.identity import address, player_id
 from services.lobby.account import number_of
 from services.lobby.board import Board
 from services.lobby.entry import Entry, to_player
@@ -104,9 +104,5 @@ class LobbyServicer(lobby_pb2_grpc.LobbyServiceServicer):
 
 
 def _address(context: Any) -> str:
-    """Where the call came from: the last address that the gateway added, or else the peer."""
-    for key, value in context.invocation_metadata() or ():
-        if key == "x-forwarded-for" and value:
-            text = value if isinstance(value, str) else value.decode()
-            return text.rsplit(",", 1)[-1].strip()
-    return str(context.peer()).rsplit(":", 1)[0]
+    """Where the call came from, as the gateway says, or else the peer."""
+    return address(context) or str(context.peer()).rsplit(":", 1)[0]
