@@ -1,6 +1,6 @@
 # `make help` lists what there is. Everything runs in .venv, which `make setup` makes when it is needed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status test check proto lock
+.PHONY: help setup demo up down backup restore status test check check-deploy variables golden scaling proto lock
 
 # The first Python that is new enough; `make PYTHON=/path/to/python3.12 demo` names another.
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -43,6 +43,12 @@ up: setup ## start everything and leave it running (PORT=24080 TABLE_NODES=1)
 down: setup ## stop what `make up` started; the data stays
 	@$(PY) -m deploy.local down
 
+backup: setup ## write the database of `make up` to a file (FILE=ddz.dump), while it runs or not
+	@$(RUN) $(PY) -m deploy.local backup $(if $(FILE),"$(FILE)")
+
+restore: setup ## make the database of `make up` what it was in FILE=ddz.dump; not while it runs
+	@$(if $(FILE),$(RUN) $(PY) -m deploy.local restore "$(FILE)",echo "Name the file: make restore FILE=ddz.dump" >&2; exit 1)
+
 status: setup ## what of it runs, and where
 	@$(PY) -m deploy.local status
 
@@ -51,6 +57,12 @@ test: setup ## all tests, against real servers that they start themselves (ARGS=
 
 check: setup ## style, types, protos, generated code, import contracts
 	@$(PY) -m deploy.local.check
+
+check-deploy: setup ## Compose, Dockerfile and Kubernetes files by the real tools, in an environment of their own
+	@$(PY) -m deploy.check
+
+variables: setup ## write what the services read from the environment into docs/operations.md
+	@$(PY) -m deploy.local.variables
 
 proto: setup ## generate libs/ddz and the descriptors from proto/
 	@$(PY) proto/generate.py
@@ -65,6 +77,8 @@ $(CHAOS): chaos-%: setup
 $(SIMS): sim-%: setup
 	@$(PY) -m tests.sim.sim_$* $(ARGS)
 
-lock: ## pin all packages with their hashes in requirements.lock (needs uv: https://docs.astral.sh/uv/)
-	uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
-		--group stack --group dev pyproject.toml -o requirements.lock
+COMPILE := uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
+lock: ## pin all packages with their hashes: of .venv, of the image, of check-deploy (needs uv: https://docs.astral.sh/uv/)
+	$(COMPILE) --group stack --group dev pyproject.toml -o requirements.lock
+	$(COMPILE) --constraints requirements.lock pyproject.toml -o deploy/containers/requirements.lock
+	$(COMPILE) --constraints requirements.lock --group deploy -o deploy/check/requirements.lock

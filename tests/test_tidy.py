@@ -97,7 +97,9 @@ def test_no_path_of_a_machine() -> None:
     assert hits == []
 
 
-@pytest.mark.parametrize("name", ["requirements.lock"])
+@pytest.mark.parametrize(
+    "name", ["requirements.lock", "deploy/containers/requirements.lock", "deploy/check/requirements.lock"]
+)
 def test_the_lock_names_no_index(name: str) -> None:
     text = (ROOT / name).read_text()
     assert not re.search(r"https?://|--(extra-)?index-url|--find-links", text)

@@ -57,6 +57,11 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--port", **_number("PORT", DEFAULT_PORT, "the first of the stack's ports", 1024, last))
         if name == "serve":
             command.add_argument("--report", type=int, required=True, help="descriptor to report on")
+    verbs = {"backup": "write its database to a file", "restore": "make its database what a file says"}
+    for name, text in verbs.items():
+        command = commands.add_parser(name, help=text)
+        command.add_argument("--folder", type=Path, help="where its data and logs are (default: one in the project)")
+        command.add_argument("file", type=Path, nargs="?" if name == "backup" else None, help="the file")
     return parser
 
 
@@ -80,8 +85,24 @@ def _run(arguments: argparse.Namespace) -> None:
         lasting.serve(folder, arguments.report, arguments.port, arguments.table_nodes)
     elif arguments.command == "down":
         lasting.down(folder)
+    elif arguments.command in ("backup", "restore"):
+        leash.end_with_make()
+        _keep(arguments.command, folder, arguments.file)
     else:
         lasting.status(folder)
+
+
+def _keep(command: str, folder: Path, file: Path | None) -> None:
+    from deploy.local import backup
+
+    if command == "backup":
+        print(f"The database is in {backup.backup(folder, file)}.")
+        return
+    assert file is not None
+    aside = backup.restore(folder, file)
+    print(f"The database is what it was in {file}. `make up` starts the stack.")
+    for path in aside:
+        print(f"  younger than the backup, put aside: {path}")
 
 
 def main() -> None:

