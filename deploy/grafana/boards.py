@@ -50,7 +50,12 @@ TABLE: Final = Board(
     "Tables",
     {
         "What there is": (
-            graph("Tables by stage", "short", level("ddz_tables", "stage")),
+            graph(
+                "Tables by stage",
+                "short",
+                level("ddz_tables", "stage"),
+                named(level("ddz_table_held"), "in memory"),
+            ),
             graph(
                 "People",
                 "short",

@@ -50,7 +50,9 @@ EXTENDED: Final = Counter("ddz_table_clocks_extended", "Clocks that got more tim
 TAKEN_UP: Final = Counter("ddz_table_taken_up", "Tables whose deadline passed unseen, looked after by this node")
 GOODBYES: Final = Counter("ddz_table_goodbyes", "Streams that have ended, by why", ["why"])
 
-TABLES: Final = Gauge("ddz_tables", "Tables that this node holds in memory, by stage", ["stage"])
+# What a node without streams has in memory may be long past: other nodes go on, and it is not told.
+TABLES: Final = Gauge("ddz_tables", "Tables with somebody connected to this node, by stage", ["stage"])
+HELD: Final = Gauge("ddz_table_held", "Tables that this node holds in memory, others' among them for a while")
 SEATS: Final = Gauge("ddz_table_seats", "Seats whose player is connected to this node")
 OBSERVERS: Final = Gauge("ddz_table_observers", "Observers who are connected to this node")
 BACKLOG: Final = Gauge("ddz_table_backlog", "Frames that wait for the network, of all streams")

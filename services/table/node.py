@@ -312,7 +312,8 @@ class Node:
         counts.OBSERVERS.set(sum(one.connection.startswith(here) for table in tables for one in table.observers))
         counts.BACKLOG.set(sum(stream.behind for stream in streams))
         counts.MAILBOX.set(sum(len(actor.mailbox) for actor in actors))
-        counts.stages(table.stage for table in tables)
+        counts.HELD.set(len(actors))
+        counts.stages(actor.table.stage for actor in actors if actor.table is not None and actor.audience.streams)
 
     async def _sweep(self) -> None:
         """Says that the node lives, reports tables to the lobby, heals lost news, lets go of what nobody needs."""
