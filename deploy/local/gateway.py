@@ -50,29 +50,63 @@ class Doors:
     trust: Trust = Trust()
 
 
-def prepare(folder: Path, doors: Doors, services: Mapping[str, Sequence[int]], limits: Limits) -> Path:
-    """Writes all that Envoy reads; `services` gives the ports of each service's nodes. Returns the configuration."""
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What Envoy reads and writes, by the paths that it knows them by."""
+
+    certificate: Path
+    certificate_key: Path
+    descriptors: Path
+    page: Path
+    admin_socket: Path
+    access_log: Path
+
+
+def prepare(
+    folder: Path, doors: Doors, services: Mapping[str, Sequence[int]], limits: Limits, *, keys_cache_s: int = 60
+) -> Path:
+    """Writes all that Envoy reads; `services` gives the ports of each service's nodes. Returns the configuration.
+
+    `keys_cache_s`: how long the gateway goes by the lobby's keys before it asks for them again.
+    """
     folder.mkdir(exist_ok=True)
     keys.token_keys(private_keys(folder), folder / "jwks.json")
     certificate, certificate_key = doors.trust.chain, doors.trust.key
     if certificate is None or certificate_key is None:
         certificate, certificate_key = folder / "certificate.pem", folder / "certificate.key"
         certificates.door(certificate, certificate_key)
+    files = Files(certificate, certificate_key, DESCRIPTORS, PAGE, folder / "admin.sock", folder / "access.log")
+    nodes = {name: [("127.0.0.1", port) for port in found] for name, found in services.items()}
+    path = folder / "envoy.json"
+    path.write_text(configuration(files, doors, nodes, limits, keys_cache_s=keys_cache_s))
+    return path
+
+
+def configuration(
+    files: Files,
+    doors: Doors,
+    services: Mapping[str, Sequence[tuple[str, int]]],
+    limits: Limits,
+    *,
+    host: str = "127.0.0.1",
+    keys_cache_s: int = 60,
+) -> str:
+    """What Envoy reads, as JSON; `services` gives host and port of each service's nodes, `host` where to listen."""
     values = {
-        "admin_socket": str(folder / "admin.sock"),
-        "access_log": str(folder / "access.log"),
-        "jwks": str(folder / "jwks.json"),
-        "certificate": str(certificate),
-        "certificate_key": str(certificate_key),
+        "admin_socket": str(files.admin_socket),
+        "access_log": str(files.access_log),
+        "keys_cache": f"{keys_cache_s}s",
+        "certificate": str(files.certificate),
+        "certificate_key": str(files.certificate_key),
         "collector": [],
         "traced_percent": 0,
         "inside": _transport(doors.trust.inside),
-        "descriptors": str(DESCRIPTORS),
-        "listen_host": "127.0.0.1",
+        "descriptors": str(files.descriptors),
+        "listen_host": host,
         "plain_port": doors.plain,
         "tls_port": doors.tls,
         "metrics_port": doors.metrics,
-        "page": page.routes(PAGE),
+        "page": page.routes(files.page),
         "allowed_origins": r"https?://(localhost|127\.0\.0\.1)(:\d+)?",
         "player_per_s": limits.player_per_s,
         "player_burst": limits.player_burst,
@@ -83,10 +117,8 @@ def prepare(folder: Path, doors: Doors, services: Mapping[str, Sequence[int]], l
         "connections": limits.connections,
         "answer_headers": page.answer_headers(strict_transport=doors.trust.chain is not None),
     }
-    nodes = {name: render.endpoints([("127.0.0.1", port) for port in found]) for name, found in services.items()}
-    path = folder / "envoy.json"
-    path.write_text(json.dumps(render.render(TEMPLATE, values | nodes), indent=1))
-    return path
+    nodes = {name: render.endpoints(list(found)) for name, found in services.items()}
+    return json.dumps(render.render(TEMPLATE, values | nodes), indent=1)
 
 
 def _transport(inside: Path | None) -> dict[str, Any]:

@@ -118,8 +118,12 @@ class Entry:
         LOGINS.labels("refresh", "ok").inc()
         return self._session(rotated.account, tokens.successor(refresh_token, rotated.salt))
 
+    def public_keys(self) -> list[dict[str, str]]:
+        """The public keys that access tokens can be checked with."""
+        return self._tokens.public()
+
     async def log_out(self, number: int) -> None:
-        """Ends every session of an account; its access tokens run out by themselves."""
+        """Ends every session of an account; its access tokens run out by themselves, soon (docs/operations.md)."""
         await self._store.end_sessions(number)
 
     async def _count_new(self, address: str) -> None:

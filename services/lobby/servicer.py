@@ -45,6 +45,9 @@ class LobbyServicer(lobby_pb2_grpc.LobbyServiceServicer):
     async def Refresh(self, request: lobby_pb2.RefreshRequest, context: Any) -> lobby_pb2.RefreshResponse:
         return lobby_pb2.RefreshResponse(session=await self._entry.refresh(request.refresh_token))
 
+    async def ListKeys(self, request: lobby_pb2.ListKeysRequest, context: Any) -> lobby_pb2.ListKeysResponse:
+        return lobby_pb2.ListKeysResponse(keys=[lobby_pb2.Key(**key) for key in self._entry.public_keys()])
+
     async def LogOut(self, request: lobby_pb2.LogOutRequest, context: Any) -> lobby_pb2.LogOutResponse:
         await self._entry.log_out(number_of(player_id(context)))
         return lobby_pb2.LogOutResponse()

@@ -19,6 +19,8 @@ _COLUMNS: Final = (
     "number, display_name, avatar_id, bot, granted, (extract(epoch FROM created_at) * 1000)::bigint AS created_at_ms"
 )
 _KEEP_USED_TOKENS: Final = timedelta(days=1)
+# Whoever changes an account's sessions goes alone: a delete does not see the token that another one is about to add.
+_ALONE: Final = "SELECT FROM lobby.account WHERE number = $1 FOR NO KEY UPDATE"
 _AGAIN: Final = """
 SELECT number, salt FROM lobby.session AS old
 WHERE token_hash = $1 AND used_at > now() - $2::interval AND expires_at > now()
@@ -123,6 +125,7 @@ class Store:
     async def add_session(self, number: int, token_hash: bytes, life: timedelta) -> None:
         """Starts a family with its first token, and forgets the account's tokens that have run out."""
         async with self._pool.acquire() as connection, connection.transaction():
+            await connection.execute(_ALONE, number)
             await connection.execute("DELETE FROM lobby.session WHERE number = $1 AND expires_at < now()", number)
             await _add_token(connection, number, token_hash, uuid.uuid4(), life)
 
@@ -133,6 +136,8 @@ class Store:
         Otherwise it ends its family: one of the two who have it has stolen it (RFC 9700, 4.14.2).
         """
         async with self._pool.acquire() as connection, connection.transaction():
+            owner = await connection.fetchval("SELECT number FROM lobby.session WHERE token_hash = $1", old_hash)
+            await connection.execute(_ALONE, owner)
             row = await connection.fetchrow(
                 "UPDATE lobby.session SET used_at = now(), salt = $2, successor = $3 "
                 "WHERE token_hash = $1 AND used_at IS NULL AND expires_at > now() RETURNING number, family",
@@ -153,8 +158,10 @@ class Store:
             return Rotated(await _of(connection, row["number"]), new.salt)
 
     async def end_sessions(self, number: int) -> None:
-        """Forgets every token of an account."""
-        await self._pool.execute("DELETE FROM lobby.session WHERE number = $1", number)
+        """Forgets every token of an account, that of a refresh under way too."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            await connection.execute(_ALONE, number)
+            await connection.execute("DELETE FROM lobby.session WHERE number = $1", number)
 
 
 async def _of(connection: asyncpg.Connection, number: int) -> Account:

@@ -1,7 +1,7 @@
 """Tokens: access is a JWT (ES256) that the gateway checks by the public keys; refresh is a random text, kept hashed.
 
-The keys file is a private JWK set. Access tokens are signed with the first key; the gateway takes every key of the
-public set, which it reads at its start alone, so it is told of a new key before that signs (docs/operations.md).
+The keys file is a private JWK set. Access tokens are signed with its first key; those of every key are good, for the
+gateway asks for the public half of them all, about once a minute (docs/operations.md).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALGORITHM: Final = "ES256"
 
 log = logs.get("tokens")
 
-_PUBLIC_MEMBERS: Final = ("kty", "crv", "x", "y", "kid", "alg", "use")
+_PUBLIC_MEMBERS: Final[tuple[str, ...]] = ("kty", "crv", "x", "y", "kid", "alg", "use")
 
 
 class KeysError(OSError):
@@ -37,18 +37,18 @@ class KeysError(OSError):
 class Tokens:
     """Signs access tokens. Raises KeysError when the keys file cannot be used at the start.
 
-    It is read again when it changes, so that keys rotate without a restart; a bad one is logged, and the key stays.
+    It is read again when it changes, so that keys rotate without a restart; a bad one is logged, and the keys stay.
     """
 
     def __init__(self, keys_file: Path, access_s: int) -> None:
         self._path = keys_file
         self._access_s = access_s
         self._stamp = keys_file.stat().st_mtime_ns if keys_file.exists() else 0
-        self._key = _newest(keys_file)
+        self._key, self._public = _load(keys_file)
 
     def access(self, account: Account) -> tuple[str, int]:
         """A token for the account and when it runs out (milliseconds since the epoch)."""
-        self._refresh_key()
+        self._follow_file()
         now = int(time.time())
         expires = now + self._access_s
         claims = {
@@ -64,20 +64,25 @@ class Tokens:
         }
         return jwt.encode(claims, self._key.key, algorithm=ALGORITHM, headers={"kid": self._key.key_id}), expires * 1000
 
-    def _refresh_key(self) -> None:
+    def public(self) -> list[dict[str, str]]:
+        """The public half of every key, as JWKs: what tokens are checked with."""
+        self._follow_file()
+        return self._public
+
+    def _follow_file(self) -> None:
         stamp = self._path.stat().st_mtime_ns if self._path.exists() else self._stamp
         if stamp == self._stamp:
             return
         self._stamp = stamp
         try:
-            self._key = _newest(self._path)
+            self._key, self._public = _load(self._path)
         except KeysError as error:
             log.error("keys file refused", extra={"why": str(error)})
 
 
-def public_set(keys_file: Path) -> dict[str, Any]:
-    """The public JWK set of a keys file, for the gateway; raises KeysError."""
-    return {"keys": [{name: key[name] for name in _PUBLIC_MEMBERS if name in key} for key in _read(keys_file)]}
+def public_set(keys_file: Path) -> dict[str, list[dict[str, str]]]:
+    """The public JWK set of a keys file; raises KeysError."""
+    return {"keys": _load(keys_file)[1]}
 
 
 def new_refresh() -> str:
@@ -101,14 +106,23 @@ def digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-def _newest(path: Path) -> jwt.PyJWK:
-    key = _read(path)[0]
-    if not key.get("kid") or key.get("crv") != "P-256" or "d" not in key:
-        raise KeysError(f"{path}: its first key must be a private EC key on P-256 with a kid.")
+def _load(path: Path) -> tuple[jwt.PyJWK, list[dict[str, str]]]:
+    """The key that signs, and the public half of all."""
+    keys = _read(path)
+    for key in keys:
+        if not key.get("kid") or key.get("kty") != "EC" or key.get("crv") != "P-256":
+            raise KeysError(f"{path}: every key must be an EC key on P-256 with a kid.")
+    if len({key["kid"] for key in keys}) < len(keys):
+        raise KeysError(f"{path}: two keys have one kid.")
+    if "d" not in keys[0]:
+        raise KeysError(f"{path}: its first key must be private, for it signs.")
+    public: list[dict[str, str]] = [{name: key[name] for name in _PUBLIC_MEMBERS if name in key} for key in keys]
     try:
-        return jwt.PyJWK(key, ALGORITHM)
+        for half in public:
+            jwt.PyJWK(half, ALGORITHM)
+        return jwt.PyJWK(keys[0], ALGORITHM), public
     except jwt.PyJWTError as error:
-        raise KeysError(f"{path}: its first key cannot be used: {error}.") from None
+        raise KeysError(f"{path}: a key cannot be used: {error}.") from None
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

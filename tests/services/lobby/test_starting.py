@@ -13,7 +13,7 @@ import jwt
 import pytest
 
 from deploy.local.servers import Postgres
-from services.lobby import service, tokens
+from services.lobby import service
 from services.lobby.account import Account
 from services.lobby.tokens import KeysError, Tokens
 from tests.services.lobby.conftest import signing_key
@@ -95,7 +95,7 @@ def test_keys_rotate_while_it_runs_and_two_are_good_at_once(tmp_path: Path) -> N
     os.utime(path, ns=(1, 1))  # another time of change, whatever the file system's grain
     second, _ = issuer.access(SOMEBODY)
     assert [jwt.get_unverified_header(token)["kid"] for token in (first, second)] == ["one", "two"]
-    public = jwt.PyJWKSet.from_dict(tokens.public_set(path))
+    public = jwt.PyJWKSet.from_dict({"keys": issuer.public()})
     for token in (first, second):
         key = public[jwt.get_unverified_header(token)["kid"]]
         assert jwt.decode(token, key.key, algorithms=["ES256"], audience="ddz", issuer="ddz-lobby")["sub"] == "p7"
@@ -109,6 +109,7 @@ def test_a_keys_file_that_breaks_while_it_runs_changes_nothing(tmp_path: Path) -
     os.utime(path, ns=(1, 1))
     token, _ = issuer.access(SOMEBODY)
     assert jwt.get_unverified_header(token)["kid"] == "one"
+    assert [key["kid"] for key in issuer.public()] == ["one"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"keys": []}', '{"keys": [5]}', '{"keys": [{"kty": "EC"}]}'])
@@ -119,6 +120,13 @@ def test_a_keys_file_that_holds_no_key_is_refused(tmp_path: Path, text: str) -> 
         Tokens(path, 900)
     with pytest.raises(KeysError):
         Tokens(tmp_path / "none.json", 900)
+
+
+def test_two_keys_of_one_kid_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps({"keys": [signing_key("one"), signing_key("one")]}))
+    with pytest.raises(KeysError):
+        Tokens(path, 900)
 
 
 def test_a_public_key_cannot_sign(tmp_path: Path) -> None:

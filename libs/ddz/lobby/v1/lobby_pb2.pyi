@@ -254,6 +254,80 @@ class RefreshResponse(_message.Message):
 Global___RefreshResponse: _TypeAlias = RefreshResponse  # noqa: Y015
 
 @_typing.final
+class ListKeysRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListKeysRequest: _TypeAlias = ListKeysRequest  # noqa: Y015
+
+@_typing.final
+class Key(_message.Message):
+    """A public key of the JWK set, RFC 7517: its members are named there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KTY_FIELD_NUMBER: _builtins.int
+    CRV_FIELD_NUMBER: _builtins.int
+    X_FIELD_NUMBER: _builtins.int
+    Y_FIELD_NUMBER: _builtins.int
+    KID_FIELD_NUMBER: _builtins.int
+    ALG_FIELD_NUMBER: _builtins.int
+    USE_FIELD_NUMBER: _builtins.int
+    kty: _builtins.str
+    crv: _builtins.str
+    x: _builtins.str
+    y: _builtins.str
+    kid: _builtins.str
+    alg: _builtins.str
+    use: _builtins.str
+    def __init__(
+        self,
+        *,
+        kty: _builtins.str = ...,
+        crv: _builtins.str = ...,
+        x: _builtins.str = ...,
+        y: _builtins.str = ...,
+        kid: _builtins.str = ...,
+        alg: _builtins.str = ...,
+        use: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alg", b"alg", "crv", b"crv", "kid", b"kid", "kty", b"kty", "use", b"use", "x", b"x", "y", b"y"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Key: _TypeAlias = Key  # noqa: Y015
+
+@_typing.final
+class ListKeysResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEYS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___Key]: ...
+    def __init__(
+        self,
+        *,
+        keys: _abc.Iterable[Global___Key] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListKeysResponse: _TypeAlias = ListKeysResponse  # noqa: Y015
+
+@_typing.final
 class LogOutRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -49,6 +49,11 @@ class LobbyServiceStub:
                 request_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.RefreshRequest.SerializeToString,
                 response_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.RefreshResponse.FromString,
                 _registered_method=True)
+        self.ListKeys = channel.unary_unary(
+                '/ddz.lobby.v1.LobbyService/ListKeys',
+                request_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.ListKeysRequest.SerializeToString,
+                response_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.ListKeysResponse.FromString,
+                _registered_method=True)
         self.LogOut = channel.unary_unary(
                 '/ddz.lobby.v1.LobbyService/LogOut',
                 request_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.LogOutRequest.SerializeToString,
@@ -130,8 +135,15 @@ class LobbyServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListKeys(self, request, context):
+        """The public keys that access tokens can be checked with: of all tokens that are good. No token needed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def LogOut(self, request, context):
-        """Ends every session of the caller.
+        """Ends every session of the caller on every device. Access tokens that are out run out by themselves.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -218,6 +230,11 @@ def add_LobbyServiceServicer_to_server(servicer, server):
                     servicer.Refresh,
                     request_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.RefreshRequest.FromString,
                     response_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.RefreshResponse.SerializeToString,
+            ),
+            'ListKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListKeys,
+                    request_deserializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.ListKeysRequest.FromString,
+                    response_serializer=ddz_dot_lobby_dot_v1_dot_lobby__pb2.ListKeysResponse.SerializeToString,
             ),
             'LogOut': grpc.unary_unary_rpc_method_handler(
                     servicer.LogOut,
@@ -356,6 +373,33 @@ class LobbyService:
             '/ddz.lobby.v1.LobbyService/Refresh',
             ddz_dot_lobby_dot_v1_dot_lobby__pb2.RefreshRequest.SerializeToString,
             ddz_dot_lobby_dot_v1_dot_lobby__pb2.RefreshResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ddz.lobby.v1.LobbyService/ListKeys',
+            ddz_dot_lobby_dot_v1_dot_lobby__pb2.ListKeysRequest.SerializeToString,
+            ddz_dot_lobby_dot_v1_dot_lobby__pb2.ListKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,8 +37,10 @@ class LobbyServiceStub:
     """Makes an account with name and password. No token needed."""
     Refresh: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.RefreshRequest, _lobby_pb2.RefreshResponse]
     """A new token for a refresh token, which is used up. No token needed."""
+    ListKeys: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListKeysRequest, _lobby_pb2.ListKeysResponse]
+    """The public keys that access tokens can be checked with: of all tokens that are good. No token needed."""
     LogOut: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.LogOutRequest, _lobby_pb2.LogOutResponse]
-    """Ends every session of the caller."""
+    """Ends every session of the caller on every device. Access tokens that are out run out by themselves."""
     ListRooms: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListRoomsRequest, _lobby_pb2.ListRoomsResponse]
     ListTables: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListTablesRequest, _lobby_pb2.ListTablesResponse]
     CreateTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]
@@ -63,8 +65,10 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     """Makes an account with name and password. No token needed."""
     Refresh: _aio.UnaryUnaryMultiCallable[_lobby_pb2.RefreshRequest, _lobby_pb2.RefreshResponse]  # type: ignore[assignment]
     """A new token for a refresh token, which is used up. No token needed."""
+    ListKeys: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListKeysRequest, _lobby_pb2.ListKeysResponse]  # type: ignore[assignment]
+    """The public keys that access tokens can be checked with: of all tokens that are good. No token needed."""
     LogOut: _aio.UnaryUnaryMultiCallable[_lobby_pb2.LogOutRequest, _lobby_pb2.LogOutResponse]  # type: ignore[assignment]
-    """Ends every session of the caller."""
+    """Ends every session of the caller on every device. Access tokens that are out run out by themselves."""
     ListRooms: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListRoomsRequest, _lobby_pb2.ListRoomsResponse]  # type: ignore[assignment]
     ListTables: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListTablesRequest, _lobby_pb2.ListTablesResponse]  # type: ignore[assignment]
     CreateTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]  # type: ignore[assignment]
@@ -106,12 +110,20 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         """A new token for a refresh token, which is used up. No token needed."""
 
     @_abc_1.abstractmethod
+    def ListKeys(
+        self,
+        request: _lobby_pb2.ListKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lobby_pb2.ListKeysResponse, _abc.Awaitable[_lobby_pb2.ListKeysResponse]]:
+        """The public keys that access tokens can be checked with: of all tokens that are good. No token needed."""
+
+    @_abc_1.abstractmethod
     def LogOut(
         self,
         request: _lobby_pb2.LogOutRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.LogOutResponse, _abc.Awaitable[_lobby_pb2.LogOutResponse]]:
-        """Ends every session of the caller."""
+        """Ends every session of the caller on every device. Access tokens that are out run out by themselves."""
 
     @_abc_1.abstractmethod
     def ListRooms(
