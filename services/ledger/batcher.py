@@ -18,7 +18,7 @@ from doudizhu.refusal import Refusal
 from servicekit import logs
 from services.ledger.ledger import Reason
 from services.ledger.transaction import Reply, Request, claims, transact
-from services.ledger.trouble import insist
+from services.ledger.trouble import ABANDONED, insist
 
 log = logs.get("batcher")
 
@@ -128,19 +128,21 @@ class _Worker:
             self._connection = None
 
     async def commit(self, batch: Sequence[_Waiting]) -> None:
-        """Answers a batch; when the database finds a fault in it, each member by itself."""
+        """Answers a batch; when there is a fault in it, each member by itself."""
         try:
             requests = [waiting.request for waiting in batch]
             replies = await insist(lambda: self._once(requests), self._limits.patience_s)
-        except asyncpg.PostgresError as fault:
+        except Refusal as no_postgres:
+            _fail(batch, no_postgres)
+        except Exception as fault:
             if len(batch) > 1:
                 log.error("a batch failed and is run one by one", exc_info=fault)
                 for waiting in batch:
                     await self.commit([waiting])
+            elif isinstance(fault, asyncpg.DataError):
+                _fail(batch, Refusal(Reason.INVALID, f"The database cannot store this: {fault}."))
             else:
                 _fail(batch, fault)
-        except Exception as error:
-            _fail(batch, error)
         else:
             for waiting, reply in zip(batch, replies, strict=True):
                 if waiting.reply.done():
@@ -161,7 +163,7 @@ class _Worker:
     async def _connected(self) -> asyncpg.Connection:
         now_s = asyncio.get_running_loop().time()
         if self._connection is None:
-            self._connection = await asyncpg.connect(self._dsn, server_settings=_PLANS)
+            self._connection = await asyncpg.connect(self._dsn, server_settings=_PLANS | ABANDONED)
         elif now_s >= self._plan_again_at_s:
             await self._connection.execute("DISCARD PLANS")
             self._plan_again_at_s = now_s + _PLANS_LAST_S

@@ -55,6 +55,12 @@ class Given:
     replayed: bool = False
 
 
+def check_key(request: Grant) -> None:
+    """Raises Refusal INVALID unless the key begins with the kind: then no hand, relief or reversal can have it too."""
+    if not request.key.startswith(f"{request.kind}:"):
+        raise Refusal(Reason.INVALID, f"The key of a {request.kind} begins with {request.kind}:", field="key")
+
+
 def grant(request: Grant, known: Given | None, player: Player) -> Given:
     """Raises Refusal KEY_CONFLICT, or INVALID when the balance would not fit 64 bits."""
     if known is not None:

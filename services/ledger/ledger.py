@@ -112,7 +112,7 @@ class SettleHand:
 
 @dataclass(frozen=True, slots=True)
 class VoidHand:
-    """Closes without moving a chip; key: the hand. `player_ids` as the hand was opened."""
+    """Closes without moving a chip; key: the hand. `player_ids`: who sits in it, nobody when it is not known."""
 
     hand_id: str
     player_ids: tuple[str, ...]
@@ -222,8 +222,8 @@ def settle_hand(request: SettleHand, hand: Hand | None, players: dict[str, Playe
 
 
 def void_hand(request: VoidHand, hand: Hand | None, players: dict[str, Player], at_ms: int) -> Voided:
-    """Raises Refusal NOT_FOUND or HAND_OVER (it was settled)."""
-    hand = _opened(request.hand_id, hand)
+    """Raises Refusal NOT_FOUND, HAND_OVER (it was settled) or UNAVAILABLE (it is being opened)."""
+    hand = seats_known(_opened(request.hand_id, hand), request.player_ids)
     if hand.end is not None:
         if not hand.end.voided:
             raise Refusal(Reason.HAND_OVER, f"{hand.hand_id} was settled.", field="hand_id")
@@ -278,6 +278,16 @@ def kinds(settled: Settled) -> tuple[str, ...]:
         else "lose"
         for seat in range(3)
     )
+
+
+def seats_known(hand: Hand, player_ids: tuple[str, ...]) -> Hand:
+    """The hand, if `player_ids` are its players: only theirs are locked.
+
+    Raises Refusal UNAVAILABLE when not, as the hand was opened after we had looked for them.
+    """
+    if hand.player_ids != player_ids:
+        raise Refusal(Reason.UNAVAILABLE, f"{hand.hand_id} is being opened; try again.", field="hand_id")
+    return hand
 
 
 def in_hand(player: Player, hand_id: str) -> Refusal:

@@ -19,6 +19,7 @@ from nats.aio.msg import Msg
 from prometheus_client import Counter, Gauge
 
 from servicekit import clients, logs, stream
+from services.ledger.trouble import ABANDONED
 
 log = logs.get("relay")
 
@@ -116,7 +117,9 @@ class Relay:
                 await asyncio.sleep(self._retry_s)
 
     async def _lead(self, bus: Client, publisher: Publisher) -> None:
-        connection = await asyncpg.connect(self._dsn, timeout=_QUERY_S, command_timeout=_QUERY_S)
+        connection = await asyncpg.connect(
+            self._dsn, timeout=_QUERY_S, command_timeout=_QUERY_S, server_settings=ABANDONED
+        )
         try:
             if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LEADER):
                 return

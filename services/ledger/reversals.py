@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from doudizhu.refusal import Refusal
 from doudizhu.settle import Three
-from services.ledger.ledger import FLEE, ISSUANCE, RAKE, SHORTAGE, ZERO, Hand, Leg, Player, Reason
+from services.ledger.ledger import FLEE, ISSUANCE, RAKE, SHORTAGE, ZERO, Hand, Leg, Player, Reason, seats_known
 
 
 @dataclass(frozen=True, slots=True)
 class Reverse:
-    """Takes a settlement back; key: the hand. `player_ids` as the hand was opened."""
+    """Takes a settlement back; key: the hand. `player_ids`: who sat in it, nobody when it is not known."""
 
     hand_id: str
     player_ids: tuple[str, ...]
@@ -48,9 +48,14 @@ def reversal_key(hand_id: str) -> str:
 
 
 def reverse(request: Reverse, hand: Hand | None, known: Reversed | None, players: dict[str, Player]) -> Reversed:
-    """Raises Refusal NOT_FOUND (no settlement), HAND_OVER (voided) or KEY_CONFLICT (another operator or reason)."""
+    """Raises Refusal NOT_FOUND (no settlement), HAND_OVER (voided) or KEY_CONFLICT (another operator or reason).
+
+    Also UNAVAILABLE, when the hand was opened and settled while we looked for its players.
+    """
     if hand is None or hand.end is None:
         raise Refusal(Reason.NOT_FOUND, f"No settled hand {request.hand_id}.", field="hand_id")
+    hand = seats_known(hand, request.player_ids)
+    assert hand.end is not None
     if hand.end.voided:
         raise Refusal(Reason.HAND_OVER, f"{hand.hand_id} was voided: nothing was settled.", field="hand_id")
     if known is not None:

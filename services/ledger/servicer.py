@@ -13,7 +13,7 @@ from doudizhu.refusal import Refusal
 from servicekit import identity
 from services.ledger import audit, queries, wire
 from services.ledger.batcher import Batcher
-from services.ledger.grants import ClaimRelief, Given, Grant, ReliefTerms
+from services.ledger.grants import ClaimRelief, Given, ReliefTerms
 from services.ledger.leaders import Leaders
 from services.ledger.ledger import Opened, OpenHand, Reason, Settled, VoidHand
 from services.ledger.reversals import Reverse, Reversed
@@ -115,7 +115,7 @@ class LedgerInternalServicer(ledger_pb2_grpc.LedgerInternalServiceServicer):
         return ledger_pb2.VoidHandResponse(result=wire.result(voided.replayed))
 
     async def Grant(self, request: ledger_pb2.GrantRequest, context: Any) -> ledger_pb2.GrantResponse:
-        given = await self._batcher.submit(Grant(request.key, request.player_id, request.kind, request.chips))
+        given = await self._batcher.submit(wire.grant_request(request))
         assert isinstance(given, Given)
         return ledger_pb2.GrantResponse(
             result=wire.result(given.replayed),

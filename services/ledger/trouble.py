@@ -23,7 +23,8 @@ TRANSIENT: Final = (
     asyncpg.DeadlockDetectedError,  # 40P01
     asyncpg.SerializationError,  # 40001
     asyncpg.UniqueViolationError,  # another instance was first: the next attempt reads what it wrote
-    asyncpg.OperatorInterventionError,  # 57P0x
+    asyncpg.OperatorInterventionError,  # 57P0x, 57014
+    asyncpg.IdleInTransactionSessionTimeoutError,  # 25P03
     asyncpg.PostgresConnectionError,  # 08xxx
     asyncpg.TooManyConnectionsError,
     asyncpg.InterfaceError,
@@ -33,6 +34,16 @@ TRANSIENT: Final = (
 )
 for _error in (asyncpg.DeadlockDetectedError, asyncpg.ConnectionDoesNotExistError, ConnectionRefusedError):
     RETRIES.labels(_error.__name__)  # the usual ones are shown from the start: a series must be there to rise
+
+# For connections that hold locks: if our machine or the network dies, Postgres gives the locks back in seconds, not in
+# the hours after which TCP by itself gives up.
+ABANDONED: Final = {
+    "statement_timeout": "15s",
+    "idle_in_transaction_session_timeout": "15s",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+}
 
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.5
@@ -58,28 +69,34 @@ async def insist(run: Callable[[], Awaitable[T]], patience_s: float) -> T:
 
 
 class Reads:
-    """Queries outside of the batcher's transactions, with the same patience."""
+    """Queries outside of the batcher's transactions, with the same patience: for a connection, and for the answer."""
 
     def __init__(self, pool: asyncpg.Pool, patience_s: float) -> None:
         self._pool = pool
         self._patience_s = patience_s
+        self._snapshot = asyncio.Lock()
 
     async def fetch(self, query: str, *arguments: Any) -> list[Any]:
         """The rows of a query; raises Refusal UNAVAILABLE when Postgres does not answer."""
 
         async def run() -> list[Any]:
-            return list(await self._pool.fetch(query, *arguments))
+            async with self._pool.acquire(timeout=self._patience_s) as connection:
+                return list(await connection.fetch(query, *arguments, timeout=self._patience_s))
 
         return await insist(run, self._patience_s)
 
     async def in_snapshot(self, read: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
-        """What `read` makes of one snapshot of the database; it runs again when the connection is lost."""
+        """What `read` makes of one snapshot of the database; it runs again when the connection is lost.
+
+        It may take long, so that it is one at a time: the other connections are for short reads.
+        """
 
         async def run() -> T:
             async with (
-                self._pool.acquire() as connection,
+                self._pool.acquire(timeout=self._patience_s) as connection,
                 connection.transaction(isolation="repeatable_read", readonly=True),
             ):
                 return await read(connection)
 
-        return await insist(run, self._patience_s)
+        async with self._snapshot:
+            return await insist(run, self._patience_s)

@@ -11,7 +11,7 @@ from doudizhu.refusal import Refusal
 from doudizhu.rulebook import book_of
 from doudizhu.settle import Outcome
 from doudizhu.titles import title
-from services.ledger.grants import Given
+from services.ledger.grants import Given, Grant, check_key
 from services.ledger.ledger import Hand, Reason, Settled, SettleHand, check_outcome
 from services.ledger.reversals import Reversed, reversal_key
 from services.ledger.store import to_ms
@@ -48,6 +48,13 @@ def settle_request(record: hand_pb2.HandRecord) -> SettleHand:
         record=record.SerializeToString(deterministic=True),
     )
     check_outcome(request)
+    return request
+
+
+def grant_request(proto: ledger_pb2.GrantRequest) -> Grant:
+    """The grant that is asked for; raises Refusal INVALID when its key could be another thing's."""
+    request = Grant(proto.key, proto.player_id, proto.kind, proto.chips)
+    check_key(request)
     return request
 
 

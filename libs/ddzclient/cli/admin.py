@@ -163,7 +163,7 @@ async def _reverse(arguments: argparse.Namespace, ledger: Ledger) -> int:
 
 async def _gift(arguments: argparse.Namespace, ledger: Ledger) -> int:
     request = ledger_pb2.GrantRequest(
-        key=arguments.key, player_id=arguments.player_id, chips=arguments.chips, kind="gift"
+        key=f"gift:{arguments.key}", player_id=arguments.player_id, chips=arguments.chips, kind="gift"
     )
     reply = await _ask(ledger.Grant(request, timeout=_TIMEOUT_S))
     print(f"{arguments.player_id} has {reply.balance.chips} chips{_known(reply.result)}.")

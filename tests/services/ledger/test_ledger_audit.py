@@ -1,4 +1,4 @@
-"""The audit finds nothing in a ledger that is in order, and every fault that is planted."""
+"""The audit finds nothing in a ledger that is in order, and every fault that is planted (BR-104)."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ PLANTED: dict[str, tuple[Plant, str]] = {
 
 
 @pytest.mark.parametrize("fault", PLANTED)
-async def test_a_planted_fault_is_found(fault: str, filled: Filled, copy: Database) -> None:
+async def test_br_104_a_planted_fault_is_found(fault: str, filled: Filled, copy: Database) -> None:
     plant, sentence = PLANTED[fault]
     connection = await asyncpg.connect(copy.dsn("postgres"))
     try:

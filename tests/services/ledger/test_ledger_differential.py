@@ -1,6 +1,6 @@
 """Random batches of every case, settled in Postgres and by the rules core alone: the same to the last chip.
 
-DDZ_LEDGER_BATCHES sets how many batches of 32 (default 150; the full proof is 2000).
+DDZ_LEDGER_BATCHES sets how many batches of 32 (default 150; `make sim-ledger` takes 2,000).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ async def seated(ledger: Ledger, fresh: Fresh, chips: int = 1000) -> list[str]:
     players = [fresh("p") for _ in range(3)]
     for player_id in players:
         await ledger.internal.Grant(
-            ledger_pb2.GrantRequest(key=fresh("signup"), player_id=player_id, chips=chips, kind="signup")
+            ledger_pb2.GrantRequest(key=fresh("signup:"), player_id=player_id, chips=chips, kind="signup")
         )
     return players
 
@@ -92,8 +92,10 @@ async def test_a_known_key_with_another_request_conflicts(ledger: Ledger, fresh:
     assert found.reason == "KEY_CONFLICT"
     reopened = ledger_pb2.OpenHandRequest(hand_id=hand_id, player_ids=players, minimum_chips=7)
     assert (await refusal(ledger.internal.OpenHand(reopened))).reason == "KEY_CONFLICT"
-    key = fresh("gift")
+    key = fresh("gift:")
     await ledger.internal.Grant(ledger_pb2.GrantRequest(key=key, player_id=players[0], chips=5, kind="gift"))
+    bare = ledger_pb2.GrantRequest(key=hand_id, player_id=players[0], chips=5, kind="gift")
+    assert (await refusal(ledger.internal.Grant(bare))).reason == "INVALID"  # it would be a hand's key too
     other_gift = ledger_pb2.GrantRequest(key=key, player_id=players[0], chips=6, kind="gift")
     assert (await refusal(ledger.internal.Grant(other_gift))).reason == "KEY_CONFLICT"
 

@@ -1,6 +1,6 @@
 """A machine of everything that may happen to the ledger, in any order, with the invariants after every step.
 
-DDZ_LEDGER_EXAMPLES sets how many lives it has (default 12).
+DDZ_LEDGER_EXAMPLES sets how many lives it has (default 12; `make sim-ledger` takes 100).
 """
 
 from __future__ import annotations

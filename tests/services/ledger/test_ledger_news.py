@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
+import asyncpg
 import pytest
+from nats.js.api import DiscardPolicy, StreamConfig
 
 from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import ledger_pb2, news_pb2
-from deploy.local import ports
+from deploy.local import ports, servers
+from deploy.local.leash import Leash
 from deploy.local.servers import Postgres
-from servicekit import clients
+from servicekit import clients, stream
+from services.ledger import relay
+from services.ledger.grants import Grant
+from services.ledger.relay import Publisher, Relay
+from services.ledger.transaction import transact
 from tests.services.ledger.harness import Database, Ledger, make_database, serve
 from tests.services.ledger.records import record
 from tests.services.ledger.test_ledger_keys import opened, settle
@@ -60,6 +68,39 @@ async def test_without_nats_hands_are_settled_and_the_news_wait(
         assert await ledger.root.fetchval("SELECT count(*) FROM ledger.outbox WHERE key = $1", hand_id) == 1
     async with serve(quiet, nats) as ledger:
         await eventually(lambda: none_waits(ledger))
+
+
+async def test_news_are_forgotten_only_once_they_are_acknowledged(
+    quiet: Database, scratch: Path, leash: Leash, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "_ACKNOWLEDGE_S", 0.2)
+    keys = ["gift:1", "gift:2", "gift:3"]
+    connection = await asyncpg.connect(quiet.dsn())
+    with servers.nats(leash, scratch / "nats-news", ports.free(1)[0]) as server:
+        async with clients.nats_bus(server.url, name="test") as bus:
+            publisher, step = Publisher(bus), Relay(quiet.dsn(), server.url).step
+            await publisher.listen()
+            await transact(connection, [Grant(key, f"p{key[-1]}", "gift", 1) for key in keys])
+            with pytest.raises(relay.NotAcknowledged):  # there is no stream that could keep them
+                await step(connection, publisher)
+            assert await waiting(connection) == keys
+            await stream.ensure(bus.jetstream())
+            full = StreamConfig(name=stream.STREAM, subjects=stream.SUBJECTS, max_msgs=1, discard=DiscardPolicy.NEW)
+            await bus.jetstream().update_stream(full)
+            with pytest.raises(relay.NotAcknowledged):
+                await step(connection, publisher)
+            assert len(await waiting(connection)) == 2
+            await bus.jetstream().update_stream(full.evolve(max_msgs=-1))
+            assert await step(connection, publisher) == 2
+            assert await waiting(connection) == []
+            told = await bus.jetstream().subscribe("ddz.account.changed", ordered_consumer=True)
+            heard = [(await told.next_msg(timeout=10)).headers or {} for _ in keys]
+            assert sorted(headers["Nats-Msg-Id"] for headers in heard) == keys
+    await connection.close()
+
+
+async def waiting(connection: asyncpg.Connection) -> list[str]:
+    return [row["key"] for row in await connection.fetch("SELECT key FROM ledger.oldest_news(100)")]
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -82,7 +82,7 @@ async def test_settles_the_worked_example(case: str, ledger: Ledger, fresh: Call
     players = [fresh("p") for _ in range(3)]
     for player_id, amount in zip(players, balances, strict=True):
         await ledger.internal.Grant(
-            ledger_pb2.GrantRequest(key=fresh("signup"), player_id=player_id, chips=amount, kind="signup")
+            ledger_pb2.GrantRequest(key=fresh("signup:"), player_id=player_id, chips=amount, kind="signup")
         )
     for player_id, points in zip(players, ratings or [0] * 3, strict=True):
         await ledger.root.execute("UPDATE ledger.account SET rating = $2 WHERE player_id = $1", player_id, points)
