@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -265,34 +265,38 @@ async def with_stored(pg: Postgres, fresh: Ledger, arguments: argparse.Namespace
         }
 
 
-async def over_grpc(leash: Leash, scratch: Path, ledger: Ledger) -> dict[str, Any]:
-    """Unary Settle calls from IN_FLIGHT callers against the service's own process, whose relay is at work too.
+async def over_grpc(leash: Leash, scratch: Path, ledger: Ledger, instances: int) -> dict[str, Any]:
+    """Unary Settle calls from IN_FLIGHT callers against processes of the service, whose relay is at work too.
 
     First the relay takes away the news of all that was settled before: how fast is measured by the way.
     """
     with servers.nats(leash, scratch / "nats", ports.free(1)[0]) as bus:
-        port, metrics_port = ports.free(2)
-        environment = servers.environment() | {
-            "DDZ_POSTGRES_DSN": ledger.dsn,
-            "DDZ_NATS_URL": bus.url,
-            "DDZ_GRPC_ADDRESS": f"127.0.0.1:{port}",
-            "DDZ_METRICS_ADDRESS": f"127.0.0.1:{metrics_port}",
-        }
+        numbers = ports.free(2 * instances)
+        environment = servers.environment() | {"DDZ_POSTGRES_DSN": ledger.dsn, "DDZ_NATS_URL": bus.url}
         argv = [sys.executable, "-m", "services.ledger"]
         waiting = await ledger.root.fetchval("SELECT count(*) FROM ledger.outbox")
-        child = leash.start(argv, log=scratch / "ledger.log", cwd=folders.ROOT, env=environment)
+        children = []
+        for number in range(instances):
+            addresses = {
+                "DDZ_GRPC_ADDRESS": f"127.0.0.1:{numbers[number]}",
+                "DDZ_METRICS_ADDRESS": f"127.0.0.1:{numbers[instances + number]}",
+            }
+            log = scratch / f"ledger{number}.log"
+            children.append(leash.start(argv, log=log, cwd=folders.ROOT, env=environment | addresses))
         started_s = time.perf_counter()
         await relayed(ledger.root)
         relayed_per_s = waiting / (time.perf_counter() - started_s)
-        await call_round(port, ledger)  # the first calls make what later ones find
+        await call_round(numbers[:instances], ledger)  # the first calls make what later ones find
         await relayed(ledger.root)
-        sample = await call_round(port, ledger)
-        child.terminate()
-        child.wait()
+        sample = await call_round(numbers[:instances], ledger)
+        for child in children:
+            child.terminate()
+            child.wait()
     return {
         "grpc_settlements_per_s": round(sample.per_s),
         "grpc_p50_ms": sample.percentile_ms(0.5),
         "grpc_p99_ms": sample.percentile_ms(0.99),
+        "grpc_instances": instances,
         "relayed_per_s": round(relayed_per_s),
     }
 
@@ -305,13 +309,15 @@ async def relayed(root: asyncpg.Connection) -> None:
         await asyncio.sleep(0.1)
 
 
-async def call_round(port: int, ledger: Ledger) -> Sample:
+async def call_round(numbers: Sequence[int], ledger: Ledger) -> Sample:
     """Settles a hand of every trio by unary calls."""
     opened, records = ledger.hands.round()
     await drive(ledger.batcher, opened)
     requests = [ledger_pb2.SettleRequest(record=record).SerializeToString() for record in records]
     started_s = time.perf_counter()
-    answers, latencies_s = await unary.call_all(port, SETTLE, requests, callers=IN_FLIGHT, connections=GRPC_CONNECTIONS)
+    answers, latencies_s = await unary.call_all(
+        numbers, SETTLE, requests, callers=IN_FLIGHT, connections=GRPC_CONNECTIONS
+    )
     seconds = time.perf_counter() - started_s
     applied = sum(ledger_pb2.SettleResponse.FromString(each).result == ledger_pb2.RESULT_APPLIED for each in answers)
     assert applied == len(records), f"{applied} of {len(records)} were applied"
@@ -329,7 +335,9 @@ async def bench(arguments: argparse.Namespace, leash: Leash, scratch: Path, pg: 
             opened_per_s.append(await settle_round(pg, ledger, sample))
             tps.append(await asyncio.to_thread(tpcb, pg))
             print(f"round {number + 1}: {sample.per_s:,.0f} settlements/s so far, TPC-B {tps[-1]:,.0f} tps", flush=True)
-        more = await over_grpc(leash, scratch, ledger) | {"opened_per_s": round(statistics.mean(opened_per_s))}
+        more = await over_grpc(leash, scratch, ledger, arguments.instances) | {
+            "opened_per_s": round(statistics.mean(opened_per_s))
+        }
         if arguments.stored:
             more |= await with_stored(pg, ledger, arguments)
         guards = await all_guards(ledger.root)
@@ -370,6 +378,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trios", type=int, default=15_000, help="hands settled in a round")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of settlements and of TPC-B in turn")
+    parser.add_argument("--instances", type=int, default=1, help="processes of the service that are called over gRPC")
     parser.add_argument("--stored", type=int, default=0, help="measure again with so many stored transfers")
     arguments = parser.parse_args()
     scratch = folders.scratch()

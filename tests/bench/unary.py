@@ -121,15 +121,16 @@ class Connection(asyncio.Protocol):
 
 
 async def call_all(
-    port: int, method: str, requests: Sequence[bytes], *, callers: int, connections: int
+    ports: Sequence[int], method: str, requests: Sequence[bytes], *, callers: int, connections: int
 ) -> tuple[list[bytes], list[float]]:
     """The answers to all requests and their latencies in seconds; `callers` wait for one at any time.
 
-    Raises CallFailed when one has no answer.
+    The connections go to the servers on `ports` in turn, and share requests and callers evenly. Raises CallFailed when
+    a call has no answer.
     """
     loop, made = asyncio.get_running_loop(), []
     for number in range(connections):
-        own = requests[number::connections]
+        own, port = requests[number::connections], ports[number % len(ports)]
         protocol = functools.partial(Connection, method, f"127.0.0.1:{port}", own, callers // connections)
         _, connection = await loop.create_connection(protocol, "127.0.0.1", port)
         made.append(connection)
