@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "play": "play in the terminal: choose a room, wait, take your seat",
     "replay": "look at a recorded hand step by step, and verify its deal",
     "rules": "answer questions about the rules, JSON lines in and out",
+    "top": "what the processes do, live: the figures of the dashboards in a terminal",
     "verify": "compute a recorded hand again: deal, play, result and settlement",
     "watch": "look on at a table, live",
 }
