@@ -138,7 +138,7 @@ class Watching:
             urgent, self._urgent = self._urgent, defaultdict(set)
             for room_id, tickets in urgent.items():
                 for start in range(0, len(tickets), _BATCH):
-                    await self._read(room_id, list(tickets)[start : start + _BATCH])
+                    await self._read(room_id, sorted(tickets)[start : start + _BATCH])
 
     async def _go_round(self) -> None:
         """Reads everything that is watched again and again, a batch at a time, evenly over the round."""

@@ -298,7 +298,7 @@ class Actor:
     async def _dead(self, table: Table) -> tuple[tuple[str, str], ...]:
         """The streams of nodes that have died."""
         streams = table.connections
-        alive = {one: await self._node.is_alive(one) for one in {connection for _, connection in streams}}
+        alive = {one: await self._node.is_alive(one) for one in dict.fromkeys(named for _, named in streams)}
         return tuple(one for one in streams if not alive[one[1]])
 
     async def _reload(self) -> Table:
