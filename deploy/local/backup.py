@@ -8,8 +8,12 @@ of them.
 from __future__ import annotations
 
 import datetime
+import gzip
 import os
+import shutil
 import subprocess
+import tempfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -20,18 +24,25 @@ from deploy.local.process import StackError
 
 _RESTORING: Final = f"{servers.DATABASE}_restoring"
 _YOUNGER: Final = ("valkey", "nats")
+_DUMP: Final = ("pg_dump", "--format=custom", "--compress=none")
+_RESTORE: Final = ("pg_restore", "--exit-on-error", "--single-transaction")
 
 
 def dump(postgres: servers.Cluster, file: Path) -> None:
     """Writes the database as it is at one moment, while it goes on; whole or not at all, for its owner's eyes only.
 
+    The file is pg_dump's own format within gzip, whose sum tells a file that was torn: pg_restore would not.
     Raises StackError when it cannot.
     """
     unfinished = file.with_name(f"{file.name}.unfinished")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
-            _run(postgres, ["pg_dump", "--format=custom", f"--dbname={servers.DATABASE}"], output.fileno())
+            with tempfile.TemporaryFile() as dumped, gzip.open(output, "wb", compresslevel=6) as packed:
+                _run(postgres, [*_DUMP, f"--dbname={servers.DATABASE}"], output=dumped.fileno())
+                dumped.seek(0)
+                shutil.copyfileobj(dumped, packed)
+            output.flush()
             os.fsync(output.fileno())
         unfinished.rename(file)
     except OSError as error:
@@ -45,17 +56,24 @@ def load(postgres: servers.Cluster, file: Path) -> None:
 
     Nobody may be connected to the database. Raises StackError.
     """
-    postgres.psql(f"DROP DATABASE IF EXISTS {_RESTORING}")
-    postgres.psql(f"CREATE DATABASE {_RESTORING} OWNER ddz_owner")
-    with file.open("rb") as dumped:
-        restore = ["pg_restore", "--exit-on-error", "--single-transaction", f"--dbname={_RESTORING}"]
-        _run(postgres, restore, subprocess.PIPE, dumped.fileno())
+    with tempfile.TemporaryFile() as dumped:
+        try:
+            with gzip.open(file, "rb") as packed:
+                shutil.copyfileobj(packed, dumped)
+        except (OSError, EOFError, zlib.error) as error:
+            raise StackError(f"{file} is not whole: {error}.") from None
+        dumped.seek(0)
+        postgres.psql(f"DROP DATABASE IF EXISTS {_RESTORING}")
+        postgres.psql(f"CREATE DATABASE {_RESTORING} OWNER ddz_owner")
+        _run(postgres, [*_RESTORE, f"--dbname={_RESTORING}"], given=dumped.fileno())
     postgres.psql(f"DROP DATABASE {servers.DATABASE}")
     postgres.psql(f"ALTER DATABASE {_RESTORING} RENAME TO {servers.DATABASE}")
     postgres.prepare()
 
 
-def _run(postgres: servers.Cluster, command: Sequence[str], output: int, given: int = subprocess.DEVNULL) -> None:
+def _run(
+    postgres: servers.Cluster, command: Sequence[str], *, given: int = subprocess.DEVNULL, output: int = subprocess.PIPE
+) -> None:
     argv = [str(postgres.bin / command[0]), *command[1:]]
     done = subprocess.run(
         argv, stdin=given, stdout=output, stderr=subprocess.PIPE, env=postgres.environment(), check=False
@@ -67,7 +85,7 @@ def _run(postgres: servers.Cluster, command: Sequence[str], output: int, given: 
 def backup(folder: Path, file: Path | None) -> Path:
     """Backs up the stack in `folder`, whether it runs or not; without `file` into a new one there. Returns the file."""
     now = datetime.datetime.now(datetime.UTC)
-    file = file or folder / "backups" / f"ddz-{now:%Y%m%dT%H%M%SZ}.dump"
+    file = file or folder / "backups" / f"ddz-{now:%Y%m%dT%H%M%SZ}.dump.gz"
     if lasting.runs(folder):
         dump(servers.running_postgres(folder / "postgres"), file)
         return file

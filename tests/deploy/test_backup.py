@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import subprocess
 import sys
@@ -90,9 +91,10 @@ async def test_a_restored_database_is_what_it_was_and_its_audit_is_clean(
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "Everything holds."), done.stdout + done.stderr
 
     # A file that is none leaves the database as it is; one that was lost comes back.
-    (folder / "torn.dump").write_bytes(file.read_bytes()[:-1000])
-    with pytest.raises(StackError, match="pg_restore failed"):
-        backup.restore(folder, folder / "torn.dump")
+    for torn in (file.read_bytes()[:-10], b"no backup", gzip.compress(b"no dump")):
+        (folder / "torn.dump").write_bytes(torn)
+        with pytest.raises(StackError, match=r"is not whole|pg_restore failed"):
+            backup.restore(folder, folder / "torn.dump")
     with servers.postgres(leash, folder / "postgres", ports.free(1)[0]) as postgres:
         assert rows(postgres) == before
     again = backup.backup(folder, None)
