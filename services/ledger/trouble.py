@@ -18,7 +18,8 @@ log = logs.get("trouble")
 
 RETRIES: Final = Counter("ddz_ledger_retries", "What was asked of Postgres again, by what went wrong", ["error"])
 
-# The server went away, or two transactions met. A request is safe to repeat by its key; a commit alone never is.
+# The server went away or cannot write for now, or two transactions met. A request is safe to repeat by its key; a
+# commit alone never is.
 TRANSIENT: Final = (
     asyncpg.DeadlockDetectedError,  # 40P01
     asyncpg.SerializationError,  # 40001
@@ -26,7 +27,9 @@ TRANSIENT: Final = (
     asyncpg.OperatorInterventionError,  # 57P0x, 57014
     asyncpg.IdleInTransactionSessionTimeoutError,  # 25P03
     asyncpg.PostgresConnectionError,  # 08xxx
-    asyncpg.TooManyConnectionsError,
+    asyncpg.InsufficientResourcesError,  # 53xxx
+    asyncpg.ReadOnlySQLTransactionError,  # 25006: it has become a standby
+    asyncpg.InvalidCachedStatementError,  # a migration came in between
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
     OSError,
