@@ -1,6 +1,6 @@
 # `make help` lists what there is. Everything runs in .venv, which `make setup` makes when it is needed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down backup restore status test check check-deploy variables golden scaling proto lock
+.PHONY: help setup demo up down backup restore status test check check-deploy variables golden scaling load proto lock
 
 # The first Python that is new enough; `make PYTHON=/path/to/python3.12 demo` names another.
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -14,7 +14,7 @@ export LC_ALL := C.UTF-8
 endif
 
 # For the recipes below: how many hands the demo plays, with which deals; where `make up` listens; pytest's arguments.
-export HANDS SEED PORT TABLE_NODES
+export HANDS SEED PORT TABLE_NODES BOTS
 ARGS ?=
 
 # Whatever measures (tests/bench/bench_NAME.py), breaks things on purpose (tests/chaos/chaos_NAME.py) or simulates
@@ -37,17 +37,17 @@ setup: ## the environment in .venv (every other target does it when needed)
 demo: setup ## start everything, play settled hands of all three rule books, stop everything (HANDS=12 SEED=1)
 	@$(RUN) $(PY) -m deploy.local demo
 
-up: setup ## start everything and leave it running (PORT=24080 TABLE_NODES=1)
+up: setup ## start everything and leave it running (PORT=24080 TABLE_NODES=1 BOTS=0)
 	@$(RUN) $(PY) -m deploy.local up
 
 down: setup ## stop what `make up` started; the data stays
 	@$(PY) -m deploy.local down
 
-backup: setup ## write the database of `make up` to a file (FILE=ddz.dump), while it runs or not
+backup: setup ## write the database of `make up` to a file (FILE=ddz.dump.gz), while it runs or not
 	@$(RUN) $(PY) -m deploy.local backup $(if $(FILE),"$(FILE)")
 
-restore: setup ## make the database of `make up` what it was in FILE=ddz.dump; not while it runs
-	@$(if $(FILE),$(RUN) $(PY) -m deploy.local restore "$(FILE)",echo "Name the file: make restore FILE=ddz.dump" >&2; exit 1)
+restore: setup ## make the database of `make up` what it was in FILE=ddz.dump.gz; not while it runs
+	@$(if $(FILE),$(RUN) $(PY) -m deploy.local restore "$(FILE)",echo "Name the file: make restore FILE=ddz.dump.gz" >&2; exit 1)
 
 status: setup ## what of it runs, and where
 	@$(PY) -m deploy.local status
@@ -67,6 +67,9 @@ variables: setup ## write what the services read from the environment into docs/
 proto: setup ## generate libs/ddz and the descriptors from proto/
 	@$(PY) proto/generate.py
 	@$(PY) proto/generate.py --image build/ddz.binpb
+
+load: setup ## people of all kinds play through the gateway; a report says how it went (ARGS="--help")
+	@$(RUN) $(PY) -m tests.load $(ARGS)
 
 $(BENCHES): bench-%: setup
 	@$(PY) -m tests.bench.bench_$* $(ARGS)

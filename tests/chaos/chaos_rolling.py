@@ -39,8 +39,8 @@ from servicekit import server
 ROOMS: Final = ("happy-beginner", "rob-beginner", "classic-beginner")
 NODES: Final = 2
 HANDS: Final = 2  # of one ticket
-# The pace of people where it decides whether a trustee steps in, and none where they only wait.
-CLOCKS: Final = {"countdown_ms": 300, "show_window_ms": 100, "seed_ms": 5_000}
+# Long enough for everybody to come back on a busy machine before a trustee acts; short where players only wait.
+CLOCKS: Final = {"trustee_ms": 5_000, "countdown_ms": 300, "show_window_ms": 100, "seed_ms": 5_000}
 _HEALTHY_WITHIN_S: Final = 30.0
 
 
@@ -118,10 +118,10 @@ class Person:
 
 
 @contextlib.contextmanager
-def system(leash: Leash, folder: Path) -> Iterator[stack.Stack]:
-    """A stack with two processes of each service and the clocks of a real room."""
+def system(leash: Leash, folder: Path, **clocks: int) -> Iterator[stack.Stack]:
+    """A stack with two processes of each service; `clocks` are in ms, as in deploy/rooms.yaml."""
     rooms = yaml.safe_load((folders.ROOT / "deploy" / "rooms.yaml").read_text())
-    rooms["clocks"] |= CLOCKS
+    rooms["clocks"] |= CLOCKS | clocks
     (folder / "rooms.yaml").write_text(yaml.safe_dump(rooms, allow_unicode=True))
     free = ports.free(ports.count(1) + 2 * NODES * len(ports.SERVICES))
     own = iter(free[ports.count(1) :])
@@ -238,9 +238,11 @@ def main() -> None:
     parser.add_argument("--pace-s", type=float, default=0.5, help="how long a player thinks, on average")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--pause-s", type=float, default=2.0, help="between restarts")
+    trustee = "how long a seat that is away is waited for on its turn; deploy/rooms.yaml has 1000"
+    parser.add_argument("--trustee-ms", type=int, default=CLOCKS["trustee_ms"], help=trustee)
     arguments = parser.parse_args()
     folder = folders.scratch()
-    with Leash(folder) as leash, system(leash, folder) as running:
+    with Leash(folder) as leash, system(leash, folder, trustee_ms=arguments.trustee_ms) as running:
         result = uvloop.run(
             run(
                 running,
