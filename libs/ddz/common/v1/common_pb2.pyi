@@ -33,54 +33,89 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_MALFORMED: _Reason.ValueType  # 2
     """cards or ranks that are no cards"""
     REASON_NOT_FOUND: _Reason.ValueType  # 3
+    """there is nothing with this id, or not for the caller"""
     REASON_UNAUTHENTICATED: _Reason.ValueType  # 4
+    """no token, or none that is good: log in or refresh"""
     REASON_FORBIDDEN: _Reason.ValueType  # 5
+    """the caller may not do this"""
     REASON_RATE_LIMITED: _Reason.ValueType  # 6
+    """too often; `retry_after_s` may say when again"""
     REASON_OVERLOADED: _Reason.ValueType  # 7
+    """the server has too much to do: ask again a little later"""
     REASON_UNAVAILABLE: _Reason.ValueType  # 8
+    """something that it needs does not answer: ask again"""
     REASON_DRAINING: _Reason.ValueType  # 9
+    """this node is going down: ask again, another answers"""
     REASON_KEY_CONFLICT: _Reason.ValueType  # 10
     """the same key came with another request"""
     REASON_GAP: _Reason.ValueType  # 11
     """after_seq lies outside the log"""
     REASON_NOT_YOUR_TURN: _Reason.ValueType  # 20
-    """The rules of a hand (RULES.md sections 3 to 8)."""
+    """The rules of a hand (RULES.md sections 3 to 8).
+    another seat is waited for
+    """
     REASON_WRONG_PHASE: _Reason.ValueType  # 21
+    """the table does not ask for this now"""
     REASON_ILLEGAL_COMBO: _Reason.ValueType  # 22
+    """these cards are no combo in this book"""
     REASON_AMBIGUOUS_COMBO: _Reason.ValueType  # 23
     """the named reading does not exist"""
     REASON_DOES_NOT_BEAT: _Reason.ValueType  # 24
+    """a combo, but not above the one on the table"""
     REASON_CARD_NOT_HELD: _Reason.ValueType  # 25
+    """the seat does not hold one of the cards"""
     REASON_DUPLICATE_CARD: _Reason.ValueType  # 26
+    """one card is named twice"""
     REASON_INVALID_PASS: _Reason.ValueType  # 27
     """a leader may not pass"""
     REASON_BID_TOO_LOW: _Reason.ValueType  # 28
+    """a bid is above every earlier one"""
     REASON_ROB_NOT_ALLOWED: _Reason.ValueType  # 29
+    """who passed in the calling, where the book says so"""
     REASON_SHOW_NOT_ALLOWED: _Reason.ValueType  # 30
+    """not this seat, not now, or not again"""
     REASON_BOMB_LIMIT: _Reason.ValueType  # 31
+    """the bid of this farmer allows no further bomb or rocket"""
     REASON_HAND_OVER: _Reason.ValueType  # 32
+    """the hand has ended"""
     REASON_NOT_A_PLAYER: _Reason.ValueType  # 40
     """The life of a table (RULES.md section 4).
     an observer or a stranger acts
     """
     REASON_ROOM_FULL: _Reason.ValueType  # 41
+    """the table has no free seat"""
     REASON_SEAT_TAKEN: _Reason.ValueType  # 42
+    """somebody sits there"""
     REASON_BELOW_MINIMUM: _Reason.ValueType  # 43
+    """fewer chips than the room asks for"""
     REASON_ABOVE_MAXIMUM: _Reason.ValueType  # 44
+    """more chips than the room takes"""
     REASON_BASE_OUT_OF_BOUNDS: _Reason.ValueType  # 45
+    """not within the room's bounds, which `data` names"""
     REASON_BASE_DISAGREED: _Reason.ValueType  # 46
+    """why a seat was lost: its player disagreed"""
     REASON_TIMED_OUT: _Reason.ValueType  # 47
+    """why a seat was lost: no answer in time"""
     REASON_ALREADY_SEATED: _Reason.ValueType  # 48
+    """the caller sits at this table or at another"""
     REASON_PLAYER_IN_HAND: _Reason.ValueType  # 49
+    """a hand of the player's is still open"""
     REASON_TABLE_CLOSED: _Reason.ValueType  # 50
+    """the table is no more"""
     REASON_BAD_CREDENTIALS: _Reason.ValueType  # 60
-    """Lobby and matchmaking."""
+    """Lobby and matchmaking.
+    name or password is wrong
+    """
     REASON_NAME_TAKEN: _Reason.ValueType  # 61
+    """somebody else has the name"""
     REASON_TOO_LATE: _Reason.ValueType  # 62
     """the match was already made"""
     REASON_BANNED: _Reason.ValueType  # 63
+    """an operator has shut the account"""
     REASON_MAINTENANCE: _Reason.ValueType  # 64
+    """closed for a while, on purpose"""
     REASON_LIMIT_REACHED: _Reason.ValueType  # 65
+    """as many as there may be"""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """Why a request was refused. One table in servicekit maps each to a gRPC status."""
@@ -93,54 +128,89 @@ a field is out of its range; `field` names it
 REASON_MALFORMED: Reason.ValueType  # 2
 """cards or ranks that are no cards"""
 REASON_NOT_FOUND: Reason.ValueType  # 3
+"""there is nothing with this id, or not for the caller"""
 REASON_UNAUTHENTICATED: Reason.ValueType  # 4
+"""no token, or none that is good: log in or refresh"""
 REASON_FORBIDDEN: Reason.ValueType  # 5
+"""the caller may not do this"""
 REASON_RATE_LIMITED: Reason.ValueType  # 6
+"""too often; `retry_after_s` may say when again"""
 REASON_OVERLOADED: Reason.ValueType  # 7
+"""the server has too much to do: ask again a little later"""
 REASON_UNAVAILABLE: Reason.ValueType  # 8
+"""something that it needs does not answer: ask again"""
 REASON_DRAINING: Reason.ValueType  # 9
+"""this node is going down: ask again, another answers"""
 REASON_KEY_CONFLICT: Reason.ValueType  # 10
 """the same key came with another request"""
 REASON_GAP: Reason.ValueType  # 11
 """after_seq lies outside the log"""
 REASON_NOT_YOUR_TURN: Reason.ValueType  # 20
-"""The rules of a hand (RULES.md sections 3 to 8)."""
+"""The rules of a hand (RULES.md sections 3 to 8).
+another seat is waited for
+"""
 REASON_WRONG_PHASE: Reason.ValueType  # 21
+"""the table does not ask for this now"""
 REASON_ILLEGAL_COMBO: Reason.ValueType  # 22
+"""these cards are no combo in this book"""
 REASON_AMBIGUOUS_COMBO: Reason.ValueType  # 23
 """the named reading does not exist"""
 REASON_DOES_NOT_BEAT: Reason.ValueType  # 24
+"""a combo, but not above the one on the table"""
 REASON_CARD_NOT_HELD: Reason.ValueType  # 25
+"""the seat does not hold one of the cards"""
 REASON_DUPLICATE_CARD: Reason.ValueType  # 26
+"""one card is named twice"""
 REASON_INVALID_PASS: Reason.ValueType  # 27
 """a leader may not pass"""
 REASON_BID_TOO_LOW: Reason.ValueType  # 28
+"""a bid is above every earlier one"""
 REASON_ROB_NOT_ALLOWED: Reason.ValueType  # 29
+"""who passed in the calling, where the book says so"""
 REASON_SHOW_NOT_ALLOWED: Reason.ValueType  # 30
+"""not this seat, not now, or not again"""
 REASON_BOMB_LIMIT: Reason.ValueType  # 31
+"""the bid of this farmer allows no further bomb or rocket"""
 REASON_HAND_OVER: Reason.ValueType  # 32
+"""the hand has ended"""
 REASON_NOT_A_PLAYER: Reason.ValueType  # 40
 """The life of a table (RULES.md section 4).
 an observer or a stranger acts
 """
 REASON_ROOM_FULL: Reason.ValueType  # 41
+"""the table has no free seat"""
 REASON_SEAT_TAKEN: Reason.ValueType  # 42
+"""somebody sits there"""
 REASON_BELOW_MINIMUM: Reason.ValueType  # 43
+"""fewer chips than the room asks for"""
 REASON_ABOVE_MAXIMUM: Reason.ValueType  # 44
+"""more chips than the room takes"""
 REASON_BASE_OUT_OF_BOUNDS: Reason.ValueType  # 45
+"""not within the room's bounds, which `data` names"""
 REASON_BASE_DISAGREED: Reason.ValueType  # 46
+"""why a seat was lost: its player disagreed"""
 REASON_TIMED_OUT: Reason.ValueType  # 47
+"""why a seat was lost: no answer in time"""
 REASON_ALREADY_SEATED: Reason.ValueType  # 48
+"""the caller sits at this table or at another"""
 REASON_PLAYER_IN_HAND: Reason.ValueType  # 49
+"""a hand of the player's is still open"""
 REASON_TABLE_CLOSED: Reason.ValueType  # 50
+"""the table is no more"""
 REASON_BAD_CREDENTIALS: Reason.ValueType  # 60
-"""Lobby and matchmaking."""
+"""Lobby and matchmaking.
+name or password is wrong
+"""
 REASON_NAME_TAKEN: Reason.ValueType  # 61
+"""somebody else has the name"""
 REASON_TOO_LATE: Reason.ValueType  # 62
 """the match was already made"""
 REASON_BANNED: Reason.ValueType  # 63
+"""an operator has shut the account"""
 REASON_MAINTENANCE: Reason.ValueType  # 64
+"""closed for a while, on purpose"""
 REASON_LIMIT_REACHED: Reason.ValueType  # 65
+"""as many as there may be"""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final
@@ -175,10 +245,13 @@ class Refusal(_message.Message):
     DATA_FIELD_NUMBER: _builtins.int
     reason: Global___Reason.ValueType
     message: _builtins.str
+    """English, for people"""
     field: _builtins.str
     """The offending field of the request, in proto spelling; empty when none is to blame."""
     @_builtins.property
-    def data(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def data(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """what the sentence speaks of, by name"""
+
     def __init__(
         self,
         *,
@@ -213,7 +286,9 @@ class Clocks(_message.Message):
     SEED_MS_FIELD_NUMBER: _builtins.int
     AWAY_MS_FIELD_NUMBER: _builtins.int
     base_ms: _builtins.int
+    """to set the base"""
     agree_ms: _builtins.int
+    """to agree to it"""
     auction_ms: _builtins.int
     """bid, call and rob"""
     show_window_ms: _builtins.int
@@ -221,7 +296,9 @@ class Clocks(_message.Message):
     show_ms: _builtins.int
     """the landlord's"""
     first_lead_ms: _builtins.int
+    """the landlord's first"""
     play_ms: _builtins.int
+    """any later turn"""
     trustee_ms: _builtins.int
     """how fast a trustee acts"""
     countdown_ms: _builtins.int
@@ -277,7 +354,9 @@ class Terms(_message.Message):
     """Chips. Equal bounds: the room sets the base; otherwise the table agrees on one."""
     base_max_chips: _builtins.int
     initial_multiplier: _builtins.int
+    """what every hand's multiplier begins with"""
     rake_chips: _builtins.int
+    """what each player pays to the system for a hand"""
     minimum_chips: _builtins.int
     """Least and greatest chips to sit; 0 = no greatest. A negotiated base asks 3 x base besides."""
     maximum_chips: _builtins.int
@@ -312,6 +391,8 @@ Global___Terms: _TypeAlias = Terms  # noqa: Y015
 
 @_typing.final
 class Player(_message.Message):
+    """A person, or a bot, as others see him."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     PLAYER_ID_FIELD_NUMBER: _builtins.int
@@ -321,6 +402,7 @@ class Player(_message.Message):
     player_id: _builtins.str
     display_name: _builtins.str
     avatar_id: _builtins.int
+    """which picture, 0 to 1000; the pictures are the client's"""
     bot: _builtins.bool
     def __init__(
         self,

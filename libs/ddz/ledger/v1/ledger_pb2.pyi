@@ -42,6 +42,8 @@ Global___Result: _TypeAlias = Result  # noqa: Y015
 
 @_typing.final
 class Balance(_message.Message):
+    """What a player has."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     PLAYER_ID_FIELD_NUMBER: _builtins.int
@@ -159,6 +161,7 @@ class ListTransfersRequest(_message.Message):
     page_size: _builtins.int
     """0 = 50"""
     page_token: _builtins.str
+    """next_page_token of the page before; empty = the first"""
     def __init__(
         self,
         *,
@@ -175,6 +178,8 @@ Global___ListTransfersRequest: _TypeAlias = ListTransfersRequest  # noqa: Y015
 
 @_typing.final
 class Transfer(_message.Message):
+    """One line of a statement."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     TRANSFER_ID_FIELD_NUMBER: _builtins.int
@@ -191,9 +196,11 @@ class Transfer(_message.Message):
     unit: _builtins.str
     """chips or rating"""
     amount: _builtins.int
-    """positive: to the player; the rake of the hand is in it"""
+    """chips or rating points; positive: to the player; the rake of the hand is in it"""
     balance_after: _builtins.int
+    """in the same unit"""
     hand_id: _builtins.str
+    """empty when it was not a hand"""
     at_ms: _builtins.int
     rake_chips: _builtins.int
     """how much of it went to the system"""
@@ -226,7 +233,9 @@ class ListTransfersResponse(_message.Message):
     next_page_token: _builtins.str
     """empty at the end"""
     @_builtins.property
-    def transfers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Transfer]: ...
+    def transfers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Transfer]:
+        """newest first"""
+
     def __init__(
         self,
         *,
@@ -262,6 +271,8 @@ Global___GetHandRequest: _TypeAlias = GetHandRequest  # noqa: Y015
 
 @_typing.final
 class SeatResult(_message.Message):
+    """What a settled hand did to one player."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     PLAYER_ID_FIELD_NUMBER: _builtins.int
@@ -309,6 +320,8 @@ Global___SeatResult: _TypeAlias = SeatResult  # noqa: Y015
 
 @_typing.final
 class Settlement(_message.Message):
+    """How a hand was settled: with the system's chips it sums to 0."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     HAND_ID_FIELD_NUMBER: _builtins.int
@@ -317,6 +330,7 @@ class Settlement(_message.Message):
     SETTLED_AT_MS_FIELD_NUMBER: _builtins.int
     hand_id: _builtins.str
     system_chips: _builtins.int
+    """what all seats together have paid to the system"""
     settled_at_ms: _builtins.int
     @_builtins.property
     def seats(self) -> _containers.RepeatedCompositeFieldContainer[Global___SeatResult]: ...
@@ -562,6 +576,7 @@ class VoidHandRequest(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     hand_id: _builtins.str
     reason: _builtins.str
+    """for the record"""
     def __init__(
         self,
         *,
@@ -604,6 +619,7 @@ class GrantRequest(_message.Message):
     CHIPS_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     key: _builtins.str
+    """Begins with the kind and a colon, so that it is no hand's key too."""
     player_id: _builtins.str
     chips: _builtins.int
     kind: _builtins.str

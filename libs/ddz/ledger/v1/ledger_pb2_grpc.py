@@ -74,7 +74,7 @@ class LedgerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTransfers(self, request, context):
-        """The caller's statement, newest first.
+        """The caller's statement, newest first. A page token that is none is INVALID.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -82,6 +82,7 @@ class LedgerServiceServicer:
 
     def GetHand(self, request, context):
         """The record and proof of a settled hand.
+        Refuses: NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -95,7 +96,8 @@ class LedgerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ClaimRelief(self, request, context):
-        """Chips for a player who is broke, so many times a day.
+        """Chips for a player who is broke, so many times a day (the ledger's configuration says how broke, and how often).
+        Refuses: LIMIT_REACHED, PLAYER_IN_HAND, KEY_CONFLICT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -340,6 +342,8 @@ class LedgerInternalServiceServicer:
 
     def OpenHand(self, request, context):
         """Seats three players for one hand; a player is in at most one open hand.
+        Callers: the table service.
+        Refuses: BELOW_MINIMUM, PLAYER_IN_HAND, HAND_OVER, KEY_CONFLICT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -347,6 +351,8 @@ class LedgerInternalServiceServicer:
 
     def Settle(self, request, context):
         """Settles an open hand by its record, once.
+        Callers: the table service.
+        Refuses: NOT_FOUND, HAND_OVER, KEY_CONFLICT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -354,6 +360,8 @@ class LedgerInternalServiceServicer:
 
     def VoidHand(self, request, context):
         """Closes an open hand without moving a chip.
+        Callers: the table service; operators, by `ddz admin void`.
+        Refuses: NOT_FOUND, HAND_OVER.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -361,6 +369,8 @@ class LedgerInternalServiceServicer:
 
     def Grant(self, request, context):
         """Gives chips from issuance, once per key: sign-up, an operator's gift.
+        Callers: the lobby; operators, by `ddz admin gift`.
+        Refuses: KEY_CONFLICT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -368,25 +378,32 @@ class LedgerInternalServiceServicer:
 
     def Reverse(self, request, context):
         """Takes a settlement back, once: what winners no longer have is booked as shortage.
+        Callers: operators, by `ddz admin reverse`.
+        Refuses: NOT_FOUND, HAND_OVER, KEY_CONFLICT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListBalances(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Chips and rating of up to 100 players.
+        Callers: the lobby and matchmaking.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListHands(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The newest settled hands with their records.
+        Callers: operators and their tools.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListOpenHands(self, request, context):
         """Hands that were opened a while ago and have not ended, the oldest first.
+        Callers: operators, by `ddz admin audit`; the table service.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -394,6 +411,7 @@ class LedgerInternalServiceServicer:
 
     def Audit(self, request, context):
         """The invariants of the whole ledger, and its settlements computed again from their records.
+        Callers: operators, by `ddz admin audit`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

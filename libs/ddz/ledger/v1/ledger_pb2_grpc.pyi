@@ -36,13 +36,17 @@ class LedgerServiceStub:
     GetBalance: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.GetBalanceRequest, _ledger_pb2.GetBalanceResponse]
     """The caller's chips and rating."""
     ListTransfers: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ListTransfersRequest, _ledger_pb2.ListTransfersResponse]
-    """The caller's statement, newest first."""
+    """The caller's statement, newest first. A page token that is none is INVALID."""
     GetHand: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.GetHandRequest, _ledger_pb2.GetHandResponse]
-    """The record and proof of a settled hand."""
+    """The record and proof of a settled hand.
+    Refuses: NOT_FOUND.
+    """
     ListLeaders: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ListLeadersRequest, _ledger_pb2.ListLeadersResponse]
     """The highest ratings (with titles) or chips."""
     ClaimRelief: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ClaimReliefRequest, _ledger_pb2.ClaimReliefResponse]
-    """Chips for a player who is broke, so many times a day."""
+    """Chips for a player who is broke, so many times a day (the ledger's configuration says how broke, and how often).
+    Refuses: LIMIT_REACHED, PLAYER_IN_HAND, KEY_CONFLICT.
+    """
 
 @_typing.type_check_only
 class LedgerServiceAsyncStub(LedgerServiceStub):
@@ -52,13 +56,17 @@ class LedgerServiceAsyncStub(LedgerServiceStub):
     GetBalance: _aio.UnaryUnaryMultiCallable[_ledger_pb2.GetBalanceRequest, _ledger_pb2.GetBalanceResponse]  # type: ignore[assignment]
     """The caller's chips and rating."""
     ListTransfers: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ListTransfersRequest, _ledger_pb2.ListTransfersResponse]  # type: ignore[assignment]
-    """The caller's statement, newest first."""
+    """The caller's statement, newest first. A page token that is none is INVALID."""
     GetHand: _aio.UnaryUnaryMultiCallable[_ledger_pb2.GetHandRequest, _ledger_pb2.GetHandResponse]  # type: ignore[assignment]
-    """The record and proof of a settled hand."""
+    """The record and proof of a settled hand.
+    Refuses: NOT_FOUND.
+    """
     ListLeaders: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ListLeadersRequest, _ledger_pb2.ListLeadersResponse]  # type: ignore[assignment]
     """The highest ratings (with titles) or chips."""
     ClaimRelief: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ClaimReliefRequest, _ledger_pb2.ClaimReliefResponse]  # type: ignore[assignment]
-    """Chips for a player who is broke, so many times a day."""
+    """Chips for a player who is broke, so many times a day (the ledger's configuration says how broke, and how often).
+    Refuses: LIMIT_REACHED, PLAYER_IN_HAND, KEY_CONFLICT.
+    """
 
 class LedgerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Reads. A player sees his own statement; records of settled hands are open to all."""
@@ -77,7 +85,7 @@ class LedgerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ledger_pb2.ListTransfersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ledger_pb2.ListTransfersResponse, _abc.Awaitable[_ledger_pb2.ListTransfersResponse]]:
-        """The caller's statement, newest first."""
+        """The caller's statement, newest first. A page token that is none is INVALID."""
 
     @_abc_1.abstractmethod
     def GetHand(
@@ -85,7 +93,9 @@ class LedgerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ledger_pb2.GetHandRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ledger_pb2.GetHandResponse, _abc.Awaitable[_ledger_pb2.GetHandResponse]]:
-        """The record and proof of a settled hand."""
+        """The record and proof of a settled hand.
+        Refuses: NOT_FOUND.
+        """
 
     @_abc_1.abstractmethod
     def ListLeaders(
@@ -101,7 +111,9 @@ class LedgerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ledger_pb2.ClaimReliefRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ledger_pb2.ClaimReliefResponse, _abc.Awaitable[_ledger_pb2.ClaimReliefResponse]]:
-        """Chips for a player who is broke, so many times a day."""
+        """Chips for a player who is broke, so many times a day (the ledger's configuration says how broke, and how often).
+        Refuses: LIMIT_REACHED, PLAYER_IN_HAND, KEY_CONFLICT.
+        """
 
 def add_LedgerServiceServicer_to_server(servicer: LedgerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
@@ -113,21 +125,46 @@ class LedgerInternalServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> LedgerInternalServiceAsyncStub: ...
     OpenHand: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.OpenHandRequest, _ledger_pb2.OpenHandResponse]
-    """Seats three players for one hand; a player is in at most one open hand."""
+    """Seats three players for one hand; a player is in at most one open hand.
+    Callers: the table service.
+    Refuses: BELOW_MINIMUM, PLAYER_IN_HAND, HAND_OVER, KEY_CONFLICT.
+    """
     Settle: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.SettleRequest, _ledger_pb2.SettleResponse]
-    """Settles an open hand by its record, once."""
+    """Settles an open hand by its record, once.
+    Callers: the table service.
+    Refuses: NOT_FOUND, HAND_OVER, KEY_CONFLICT.
+    """
     VoidHand: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.VoidHandRequest, _ledger_pb2.VoidHandResponse]
-    """Closes an open hand without moving a chip."""
+    """Closes an open hand without moving a chip.
+    Callers: the table service; operators, by `ddz admin void`.
+    Refuses: NOT_FOUND, HAND_OVER.
+    """
     Grant: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.GrantRequest, _ledger_pb2.GrantResponse]
-    """Gives chips from issuance, once per key: sign-up, an operator's gift."""
+    """Gives chips from issuance, once per key: sign-up, an operator's gift.
+    Callers: the lobby; operators, by `ddz admin gift`.
+    Refuses: KEY_CONFLICT.
+    """
     Reverse: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ReverseRequest, _ledger_pb2.ReverseResponse]
-    """Takes a settlement back, once: what winners no longer have is booked as shortage."""
+    """Takes a settlement back, once: what winners no longer have is booked as shortage.
+    Callers: operators, by `ddz admin reverse`.
+    Refuses: NOT_FOUND, HAND_OVER, KEY_CONFLICT.
+    """
     ListBalances: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ListBalancesRequest, _ledger_pb2.ListBalancesResponse]
+    """Chips and rating of up to 100 players.
+    Callers: the lobby and matchmaking.
+    """
     ListHands: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ListHandsRequest, _ledger_pb2.ListHandsResponse]
+    """The newest settled hands with their records.
+    Callers: operators and their tools.
+    """
     ListOpenHands: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.ListOpenHandsRequest, _ledger_pb2.ListOpenHandsResponse]
-    """Hands that were opened a while ago and have not ended, the oldest first."""
+    """Hands that were opened a while ago and have not ended, the oldest first.
+    Callers: operators, by `ddz admin audit`; the table service.
+    """
     Audit: _grpc.UnaryUnaryMultiCallable[_ledger_pb2.AuditRequest, _ledger_pb2.AuditResponse]
-    """The invariants of the whole ledger, and its settlements computed again from their records."""
+    """The invariants of the whole ledger, and its settlements computed again from their records.
+    Callers: operators, by `ddz admin audit`.
+    """
 
 @_typing.type_check_only
 class LedgerInternalServiceAsyncStub(LedgerInternalServiceStub):
@@ -135,21 +172,46 @@ class LedgerInternalServiceAsyncStub(LedgerInternalServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     OpenHand: _aio.UnaryUnaryMultiCallable[_ledger_pb2.OpenHandRequest, _ledger_pb2.OpenHandResponse]  # type: ignore[assignment]
-    """Seats three players for one hand; a player is in at most one open hand."""
+    """Seats three players for one hand; a player is in at most one open hand.
+    Callers: the table service.
+    Refuses: BELOW_MINIMUM, PLAYER_IN_HAND, HAND_OVER, KEY_CONFLICT.
+    """
     Settle: _aio.UnaryUnaryMultiCallable[_ledger_pb2.SettleRequest, _ledger_pb2.SettleResponse]  # type: ignore[assignment]
-    """Settles an open hand by its record, once."""
+    """Settles an open hand by its record, once.
+    Callers: the table service.
+    Refuses: NOT_FOUND, HAND_OVER, KEY_CONFLICT.
+    """
     VoidHand: _aio.UnaryUnaryMultiCallable[_ledger_pb2.VoidHandRequest, _ledger_pb2.VoidHandResponse]  # type: ignore[assignment]
-    """Closes an open hand without moving a chip."""
+    """Closes an open hand without moving a chip.
+    Callers: the table service; operators, by `ddz admin void`.
+    Refuses: NOT_FOUND, HAND_OVER.
+    """
     Grant: _aio.UnaryUnaryMultiCallable[_ledger_pb2.GrantRequest, _ledger_pb2.GrantResponse]  # type: ignore[assignment]
-    """Gives chips from issuance, once per key: sign-up, an operator's gift."""
+    """Gives chips from issuance, once per key: sign-up, an operator's gift.
+    Callers: the lobby; operators, by `ddz admin gift`.
+    Refuses: KEY_CONFLICT.
+    """
     Reverse: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ReverseRequest, _ledger_pb2.ReverseResponse]  # type: ignore[assignment]
-    """Takes a settlement back, once: what winners no longer have is booked as shortage."""
+    """Takes a settlement back, once: what winners no longer have is booked as shortage.
+    Callers: operators, by `ddz admin reverse`.
+    Refuses: NOT_FOUND, HAND_OVER, KEY_CONFLICT.
+    """
     ListBalances: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ListBalancesRequest, _ledger_pb2.ListBalancesResponse]  # type: ignore[assignment]
+    """Chips and rating of up to 100 players.
+    Callers: the lobby and matchmaking.
+    """
     ListHands: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ListHandsRequest, _ledger_pb2.ListHandsResponse]  # type: ignore[assignment]
+    """The newest settled hands with their records.
+    Callers: operators and their tools.
+    """
     ListOpenHands: _aio.UnaryUnaryMultiCallable[_ledger_pb2.ListOpenHandsRequest, _ledger_pb2.ListOpenHandsResponse]  # type: ignore[assignment]
-    """Hands that were opened a while ago and have not ended, the oldest first."""
+    """Hands that were opened a while ago and have not ended, the oldest first.
+    Callers: operators, by `ddz admin audit`; the table service.
+    """
     Audit: _aio.UnaryUnaryMultiCallable[_ledger_pb2.AuditRequest, _ledger_pb2.AuditResponse]  # type: ignore[assignment]
-    """The invariants of the whole ledger, and its settlements computed again from their records."""
+    """The invariants of the whole ledger, and its settlements computed again from their records.
+    Callers: operators, by `ddz admin audit`.
+    """
 
 class LedgerInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     """Never routed from outside."""
@@ -160,7 +222,10 @@ class LedgerInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ledger_pb2.OpenHandRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ledger_pb2.OpenHandResponse, _abc.Awaitable[_ledger_pb2.OpenHandResponse]]:
-        """Seats three players for one hand; a player is in at most one open hand."""
+        """Seats three players for one hand; a player is in at most one open hand.
+        Callers: the table service.
+        Refuses: BELOW_MINIMUM, PLAYER_IN_HAND, HAND_OVER, KEY_CONFLICT.
+        """
 
     @_abc_1.abstractmethod
     def Settle(
@@ -168,7 +233,10 @@ class LedgerInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ledger_pb2.SettleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ledger_pb2.SettleResponse, _abc.Awaitable[_ledger_pb2.SettleResponse]]:
-        """Settles an open hand by its record, once."""
+        """Settles an open hand by its record, once.
+        Callers: the table service.
+        Refuses: NOT_FOUND, HAND_OVER, KEY_CONFLICT.
+        """
 
     @_abc_1.abstractmethod
     def VoidHand(
@@ -176,7 +244,10 @@ class LedgerInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ledger_pb2.VoidHandRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ledger_pb2.VoidHandResponse, _abc.Awaitable[_ledger_pb2.VoidHandResponse]]:
-        """Closes an open hand without moving a chip."""
+        """Closes an open hand without moving a chip.
+        Callers: the table service; operators, by `ddz admin void`.
+        Refuses: NOT_FOUND, HAND_OVER.
+        """
 
     @_abc_1.abstractmethod
     def Grant(
@@ -184,7 +255,10 @@ class LedgerInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ledger_pb2.GrantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ledger_pb2.GrantResponse, _abc.Awaitable[_ledger_pb2.GrantResponse]]:
-        """Gives chips from issuance, once per key: sign-up, an operator's gift."""
+        """Gives chips from issuance, once per key: sign-up, an operator's gift.
+        Callers: the lobby; operators, by `ddz admin gift`.
+        Refuses: KEY_CONFLICT.
+        """
 
     @_abc_1.abstractmethod
     def Reverse(
@@ -192,21 +266,30 @@ class LedgerInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ledger_pb2.ReverseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ledger_pb2.ReverseResponse, _abc.Awaitable[_ledger_pb2.ReverseResponse]]:
-        """Takes a settlement back, once: what winners no longer have is booked as shortage."""
+        """Takes a settlement back, once: what winners no longer have is booked as shortage.
+        Callers: operators, by `ddz admin reverse`.
+        Refuses: NOT_FOUND, HAND_OVER, KEY_CONFLICT.
+        """
 
     @_abc_1.abstractmethod
     def ListBalances(
         self,
         request: _ledger_pb2.ListBalancesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_ledger_pb2.ListBalancesResponse, _abc.Awaitable[_ledger_pb2.ListBalancesResponse]]: ...
+    ) -> _typing.Union[_ledger_pb2.ListBalancesResponse, _abc.Awaitable[_ledger_pb2.ListBalancesResponse]]:
+        """Chips and rating of up to 100 players.
+        Callers: the lobby and matchmaking.
+        """
 
     @_abc_1.abstractmethod
     def ListHands(
         self,
         request: _ledger_pb2.ListHandsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_ledger_pb2.ListHandsResponse, _abc.Awaitable[_ledger_pb2.ListHandsResponse]]: ...
+    ) -> _typing.Union[_ledger_pb2.ListHandsResponse, _abc.Awaitable[_ledger_pb2.ListHandsResponse]]:
+        """The newest settled hands with their records.
+        Callers: operators and their tools.
+        """
 
     @_abc_1.abstractmethod
     def ListOpenHands(
@@ -214,7 +297,9 @@ class LedgerInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ledger_pb2.ListOpenHandsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ledger_pb2.ListOpenHandsResponse, _abc.Awaitable[_ledger_pb2.ListOpenHandsResponse]]:
-        """Hands that were opened a while ago and have not ended, the oldest first."""
+        """Hands that were opened a while ago and have not ended, the oldest first.
+        Callers: operators, by `ddz admin audit`; the table service.
+        """
 
     @_abc_1.abstractmethod
     def Audit(
@@ -222,6 +307,8 @@ class LedgerInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ledger_pb2.AuditRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ledger_pb2.AuditResponse, _abc.Awaitable[_ledger_pb2.AuditResponse]]:
-        """The invariants of the whole ledger, and its settlements computed again from their records."""
+        """The invariants of the whole ledger, and its settlements computed again from their records.
+        Callers: operators, by `ddz admin audit`.
+        """
 
 def add_LedgerInternalServiceServicer_to_server(servicer: LedgerInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

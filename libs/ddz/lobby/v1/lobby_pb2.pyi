@@ -30,7 +30,8 @@ class _SeatingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Seating.Value
     SEATING_BY_CHOICE: _Seating.ValueType  # 1
     SEATING_MATCHED: _Seating.ValueType  # 2
 
-class Seating(_Seating, metaclass=_SeatingEnumTypeWrapper): ...
+class Seating(_Seating, metaclass=_SeatingEnumTypeWrapper):
+    """How seats of a room are taken. A table by matchmaking can be had in every room."""
 
 SEATING_UNSPECIFIED: Seating.ValueType  # 0
 SEATING_BY_CHOICE: Seating.ValueType  # 1
@@ -39,6 +40,8 @@ Global___Seating: _TypeAlias = Seating  # noqa: Y015
 
 @_typing.final
 class GuestLogin(_message.Message):
+    """A device that plays without a name."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     DEVICE_KEY_FIELD_NUMBER: _builtins.int
@@ -59,6 +62,8 @@ Global___GuestLogin: _TypeAlias = GuestLogin  # noqa: Y015
 
 @_typing.final
 class PasswordLogin(_message.Message):
+    """An account that was registered."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
@@ -146,6 +151,7 @@ class LoginResponse(_message.Message):
     PLAYER_FIELD_NUMBER: _builtins.int
     CREATED_FIELD_NUMBER: _builtins.int
     created: _builtins.bool
+    """a new guest"""
     @_builtins.property
     def session(self) -> Global___Session: ...
     @_builtins.property
@@ -359,6 +365,8 @@ Global___LogOutResponse: _TypeAlias = LogOutResponse  # noqa: Y015
 
 @_typing.final
 class Room(_message.Message):
+    """A kind of table: its book, what it is played for, and who may play there."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     ROOM_ID_FIELD_NUMBER: _builtins.int
@@ -375,6 +383,7 @@ class Room(_message.Message):
     tables: _builtins.int
     """counted from the tables' own reports"""
     players: _builtins.int
+    """who sit at them"""
     @_builtins.property
     def terms(self) -> _common_pb2.Terms: ...
     def __init__(
@@ -493,6 +502,7 @@ class ListTablesRequest(_message.Message):
     page_size: _builtins.int
     """0 = 50"""
     page_token: _builtins.str
+    """next_page_token of the page before; empty = the first"""
     def __init__(
         self,
         *,
@@ -515,6 +525,7 @@ class ListTablesResponse(_message.Message):
     TABLES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
+    """empty at the end"""
     @_builtins.property
     def tables(self) -> _containers.RepeatedCompositeFieldContainer[Global___TableSummary]: ...
     def __init__(
@@ -542,6 +553,7 @@ class CreateTableRequest(_message.Message):
     request_id: _builtins.str
     """Chosen by the client: a repeat with the same id opens no second table."""
     private: _builtins.bool
+    """not listed: friends find it by its code"""
     def __init__(
         self,
         *,
@@ -633,7 +645,9 @@ class SitRequest(_message.Message):
     CODE_FIELD_NUMBER: _builtins.int
     table_id: _builtins.str
     seat: _builtins.int
+    """unset = any"""
     code: _builtins.str
+    """of a private table"""
     def __init__(
         self,
         *,
@@ -679,7 +693,9 @@ class ObserveRequest(_message.Message):
     CODE_FIELD_NUMBER: _builtins.int
     table_id: _builtins.str
     seat: _builtins.int
+    """whose observer to be"""
     code: _builtins.str
+    """of a private table"""
     def __init__(
         self,
         *,
@@ -712,6 +728,8 @@ Global___ObserveResponse: _TypeAlias = ObserveResponse  # noqa: Y015
 
 @_typing.final
 class Profile(_message.Message):
+    """What there is to know about a player."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     PLAYER_FIELD_NUMBER: _builtins.int
@@ -726,8 +744,10 @@ class Profile(_message.Message):
     """the caller's own profile only"""
     rating: _builtins.int
     title: _builtins.str
+    """the id of a title, such as casual_labourer (RULES.md section 10)"""
     created_at_ms: _builtins.int
     online: _builtins.bool
+    """watches the lobby or sits at a table"""
     table_id: _builtins.str
     """where the player sits, as far as the tables have reported; the caller's own profile only"""
     @_builtins.property
@@ -903,6 +923,8 @@ Global___ListLeadersRequest: _TypeAlias = ListLeadersRequest  # noqa: Y015
 
 @_typing.final
 class Leader(_message.Message):
+    """One place of the leaderboard."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     PLACE_FIELD_NUMBER: _builtins.int

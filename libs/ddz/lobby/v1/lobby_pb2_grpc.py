@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class LobbyServiceStub:
-    """Missing associated documentation comment in .proto file."""
+    """The way in, the rooms and tables, and what there is to know about players.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -112,31 +113,39 @@ class LobbyServiceStub:
 
 
 class LobbyServiceServicer:
-    """Missing associated documentation comment in .proto file."""
+    """The way in, the rooms and tables, and what there is to know about players.
+    """
 
     def Login(self, request, context):
-        """Logs in as a guest by device key, or by name and password; a new device key is a new guest. No token needed.
+        """Logs in as a guest by device key, or by name and password; a new device key is a new guest.
+        Callers: anybody, without a token.
+        Refuses: BAD_CREDENTIALS, RATE_LIMITED, OVERLOADED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Register(self, request, context):
-        """Makes an account with name and password. No token needed.
+        """Makes an account with name and password.
+        Callers: anybody, without a token.
+        Refuses: NAME_TAKEN, RATE_LIMITED, OVERLOADED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Refresh(self, request, context):
-        """A new token for a refresh token, which is used up. No token needed.
+        """A new token for a refresh token, which is used up.
+        Callers: anybody, without a token.
+        Refuses: UNAUTHENTICATED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListKeys(self, request, context):
-        """The public keys that access tokens can be checked with: of all tokens that are good. No token needed.
+        """The public keys that access tokens can be checked with: of all tokens that are good.
+        Callers: anybody, without a token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -150,51 +159,64 @@ class LobbyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListRooms(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """All rooms with their terms, in the operator's order.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTables(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The tables of a room that are not private, page by page.
+        Refuses: NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateTable(self, request, context):
         """Opens a table in a room of seats by choice and seats the caller there.
+        Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FindTable(self, request, context):
-        """The table behind a private table's code.
+        """The table behind a private table's code. Who guesses is RATE_LIMITED.
+        Refuses: NOT_FOUND, RATE_LIMITED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Sit(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat.
+        Refuses: NOT_FOUND, FORBIDDEN, ROOM_FULL, SEAT_TAKEN, ALREADY_SEATED, BELOW_MINIMUM, ABOVE_MAXIMUM, TABLE_CLOSED,
+        RATE_LIMITED.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Observe(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Becomes an observer of one taken seat; again with another seat moves there. Its cards are seen by its player's leave.
+        Refuses: NOT_FOUND, FORBIDDEN, ALREADY_SEATED, TABLE_CLOSED, RATE_LIMITED.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetProfile(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """A player's name, rating, title and statistics; of the caller himself his chips and his table too.
+        Refuses: NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateProfile(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Sets the caller's name and picture; tables show them from his next seat on.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -207,7 +229,9 @@ class LobbyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchLobby(self, request, context):
-        """The rooms and tables of the lobby as they change.
+        """The rooms and tables of the lobby as they change: first all of them, then what is new, and at least every 15 s a
+        message that may be empty.
+        Refuses: NOT_FOUND, LIMIT_REACHED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -300,7 +324,8 @@ def add_LobbyServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LobbyService:
-    """Missing associated documentation comment in .proto file."""
+    """The way in, the rooms and tables, and what there is to know about players.
+    """
 
     @staticmethod
     def Login(request,

@@ -27,71 +27,146 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LobbyServiceStub:
+    """The way in, the rooms and tables, and what there is to know about players."""
+
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> LobbyServiceAsyncStub: ...
     Login: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.LoginRequest, _lobby_pb2.LoginResponse]
-    """Logs in as a guest by device key, or by name and password; a new device key is a new guest. No token needed."""
+    """Logs in as a guest by device key, or by name and password; a new device key is a new guest.
+    Callers: anybody, without a token.
+    Refuses: BAD_CREDENTIALS, RATE_LIMITED, OVERLOADED.
+    """
     Register: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.RegisterRequest, _lobby_pb2.RegisterResponse]
-    """Makes an account with name and password. No token needed."""
+    """Makes an account with name and password.
+    Callers: anybody, without a token.
+    Refuses: NAME_TAKEN, RATE_LIMITED, OVERLOADED.
+    """
     Refresh: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.RefreshRequest, _lobby_pb2.RefreshResponse]
-    """A new token for a refresh token, which is used up. No token needed."""
+    """A new token for a refresh token, which is used up.
+    Callers: anybody, without a token.
+    Refuses: UNAUTHENTICATED.
+    """
     ListKeys: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListKeysRequest, _lobby_pb2.ListKeysResponse]
-    """The public keys that access tokens can be checked with: of all tokens that are good. No token needed."""
+    """The public keys that access tokens can be checked with: of all tokens that are good.
+    Callers: anybody, without a token.
+    """
     LogOut: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.LogOutRequest, _lobby_pb2.LogOutResponse]
     """Ends every session of the caller on every device. Access tokens that are out run out by themselves."""
     ListRooms: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListRoomsRequest, _lobby_pb2.ListRoomsResponse]
+    """All rooms with their terms, in the operator's order."""
     ListTables: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListTablesRequest, _lobby_pb2.ListTablesResponse]
+    """The tables of a room that are not private, page by page.
+    Refuses: NOT_FOUND.
+    """
     CreateTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]
-    """Opens a table in a room of seats by choice and seats the caller there."""
+    """Opens a table in a room of seats by choice and seats the caller there.
+    Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED.
+    """
     FindTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.FindTableRequest, _lobby_pb2.FindTableResponse]
-    """The table behind a private table's code."""
+    """The table behind a private table's code. Who guesses is RATE_LIMITED.
+    Refuses: NOT_FOUND, RATE_LIMITED.
+    """
     Sit: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.SitRequest, _lobby_pb2.SitResponse]
+    """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat.
+    Refuses: NOT_FOUND, FORBIDDEN, ROOM_FULL, SEAT_TAKEN, ALREADY_SEATED, BELOW_MINIMUM, ABOVE_MAXIMUM, TABLE_CLOSED,
+    RATE_LIMITED.
+    """
     Observe: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ObserveRequest, _lobby_pb2.ObserveResponse]
+    """Becomes an observer of one taken seat; again with another seat moves there. Its cards are seen by its player's leave.
+    Refuses: NOT_FOUND, FORBIDDEN, ALREADY_SEATED, TABLE_CLOSED, RATE_LIMITED.
+    """
     GetProfile: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.GetProfileRequest, _lobby_pb2.GetProfileResponse]
+    """A player's name, rating, title and statistics; of the caller himself his chips and his table too.
+    Refuses: NOT_FOUND.
+    """
     UpdateProfile: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.UpdateProfileRequest, _lobby_pb2.UpdateProfileResponse]
+    """Sets the caller's name and picture; tables show them from his next seat on."""
     ListLeaders: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListLeadersRequest, _lobby_pb2.ListLeadersResponse]
     """The highest ratings or chips, with names and titles."""
     WatchLobby: _grpc.UnaryStreamMultiCallable[_lobby_pb2.WatchLobbyRequest, _lobby_pb2.WatchLobbyResponse]
-    """The rooms and tables of the lobby as they change."""
+    """The rooms and tables of the lobby as they change: first all of them, then what is new, and at least every 15 s a
+    message that may be empty.
+    Refuses: NOT_FOUND, LIMIT_REACHED.
+    """
 
 @_typing.type_check_only
 class LobbyServiceAsyncStub(LobbyServiceStub):
+    """The way in, the rooms and tables, and what there is to know about players."""
+
     def __init__(self, channel: _aio.Channel) -> None: ...
     Login: _aio.UnaryUnaryMultiCallable[_lobby_pb2.LoginRequest, _lobby_pb2.LoginResponse]  # type: ignore[assignment]
-    """Logs in as a guest by device key, or by name and password; a new device key is a new guest. No token needed."""
+    """Logs in as a guest by device key, or by name and password; a new device key is a new guest.
+    Callers: anybody, without a token.
+    Refuses: BAD_CREDENTIALS, RATE_LIMITED, OVERLOADED.
+    """
     Register: _aio.UnaryUnaryMultiCallable[_lobby_pb2.RegisterRequest, _lobby_pb2.RegisterResponse]  # type: ignore[assignment]
-    """Makes an account with name and password. No token needed."""
+    """Makes an account with name and password.
+    Callers: anybody, without a token.
+    Refuses: NAME_TAKEN, RATE_LIMITED, OVERLOADED.
+    """
     Refresh: _aio.UnaryUnaryMultiCallable[_lobby_pb2.RefreshRequest, _lobby_pb2.RefreshResponse]  # type: ignore[assignment]
-    """A new token for a refresh token, which is used up. No token needed."""
+    """A new token for a refresh token, which is used up.
+    Callers: anybody, without a token.
+    Refuses: UNAUTHENTICATED.
+    """
     ListKeys: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListKeysRequest, _lobby_pb2.ListKeysResponse]  # type: ignore[assignment]
-    """The public keys that access tokens can be checked with: of all tokens that are good. No token needed."""
+    """The public keys that access tokens can be checked with: of all tokens that are good.
+    Callers: anybody, without a token.
+    """
     LogOut: _aio.UnaryUnaryMultiCallable[_lobby_pb2.LogOutRequest, _lobby_pb2.LogOutResponse]  # type: ignore[assignment]
     """Ends every session of the caller on every device. Access tokens that are out run out by themselves."""
     ListRooms: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListRoomsRequest, _lobby_pb2.ListRoomsResponse]  # type: ignore[assignment]
+    """All rooms with their terms, in the operator's order."""
     ListTables: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListTablesRequest, _lobby_pb2.ListTablesResponse]  # type: ignore[assignment]
+    """The tables of a room that are not private, page by page.
+    Refuses: NOT_FOUND.
+    """
     CreateTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]  # type: ignore[assignment]
-    """Opens a table in a room of seats by choice and seats the caller there."""
+    """Opens a table in a room of seats by choice and seats the caller there.
+    Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED.
+    """
     FindTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.FindTableRequest, _lobby_pb2.FindTableResponse]  # type: ignore[assignment]
-    """The table behind a private table's code."""
+    """The table behind a private table's code. Who guesses is RATE_LIMITED.
+    Refuses: NOT_FOUND, RATE_LIMITED.
+    """
     Sit: _aio.UnaryUnaryMultiCallable[_lobby_pb2.SitRequest, _lobby_pb2.SitResponse]  # type: ignore[assignment]
+    """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat.
+    Refuses: NOT_FOUND, FORBIDDEN, ROOM_FULL, SEAT_TAKEN, ALREADY_SEATED, BELOW_MINIMUM, ABOVE_MAXIMUM, TABLE_CLOSED,
+    RATE_LIMITED.
+    """
     Observe: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ObserveRequest, _lobby_pb2.ObserveResponse]  # type: ignore[assignment]
+    """Becomes an observer of one taken seat; again with another seat moves there. Its cards are seen by its player's leave.
+    Refuses: NOT_FOUND, FORBIDDEN, ALREADY_SEATED, TABLE_CLOSED, RATE_LIMITED.
+    """
     GetProfile: _aio.UnaryUnaryMultiCallable[_lobby_pb2.GetProfileRequest, _lobby_pb2.GetProfileResponse]  # type: ignore[assignment]
+    """A player's name, rating, title and statistics; of the caller himself his chips and his table too.
+    Refuses: NOT_FOUND.
+    """
     UpdateProfile: _aio.UnaryUnaryMultiCallable[_lobby_pb2.UpdateProfileRequest, _lobby_pb2.UpdateProfileResponse]  # type: ignore[assignment]
+    """Sets the caller's name and picture; tables show them from his next seat on."""
     ListLeaders: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListLeadersRequest, _lobby_pb2.ListLeadersResponse]  # type: ignore[assignment]
     """The highest ratings or chips, with names and titles."""
     WatchLobby: _aio.UnaryStreamMultiCallable[_lobby_pb2.WatchLobbyRequest, _lobby_pb2.WatchLobbyResponse]  # type: ignore[assignment]
-    """The rooms and tables of the lobby as they change."""
+    """The rooms and tables of the lobby as they change: first all of them, then what is new, and at least every 15 s a
+    message that may be empty.
+    Refuses: NOT_FOUND, LIMIT_REACHED.
+    """
 
 class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
+    """The way in, the rooms and tables, and what there is to know about players."""
+
     @_abc_1.abstractmethod
     def Login(
         self,
         request: _lobby_pb2.LoginRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.LoginResponse, _abc.Awaitable[_lobby_pb2.LoginResponse]]:
-        """Logs in as a guest by device key, or by name and password; a new device key is a new guest. No token needed."""
+        """Logs in as a guest by device key, or by name and password; a new device key is a new guest.
+        Callers: anybody, without a token.
+        Refuses: BAD_CREDENTIALS, RATE_LIMITED, OVERLOADED.
+        """
 
     @_abc_1.abstractmethod
     def Register(
@@ -99,7 +174,10 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.RegisterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.RegisterResponse, _abc.Awaitable[_lobby_pb2.RegisterResponse]]:
-        """Makes an account with name and password. No token needed."""
+        """Makes an account with name and password.
+        Callers: anybody, without a token.
+        Refuses: NAME_TAKEN, RATE_LIMITED, OVERLOADED.
+        """
 
     @_abc_1.abstractmethod
     def Refresh(
@@ -107,7 +185,10 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.RefreshRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.RefreshResponse, _abc.Awaitable[_lobby_pb2.RefreshResponse]]:
-        """A new token for a refresh token, which is used up. No token needed."""
+        """A new token for a refresh token, which is used up.
+        Callers: anybody, without a token.
+        Refuses: UNAUTHENTICATED.
+        """
 
     @_abc_1.abstractmethod
     def ListKeys(
@@ -115,7 +196,9 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.ListKeysRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.ListKeysResponse, _abc.Awaitable[_lobby_pb2.ListKeysResponse]]:
-        """The public keys that access tokens can be checked with: of all tokens that are good. No token needed."""
+        """The public keys that access tokens can be checked with: of all tokens that are good.
+        Callers: anybody, without a token.
+        """
 
     @_abc_1.abstractmethod
     def LogOut(
@@ -130,14 +213,18 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _lobby_pb2.ListRoomsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_lobby_pb2.ListRoomsResponse, _abc.Awaitable[_lobby_pb2.ListRoomsResponse]]: ...
+    ) -> _typing.Union[_lobby_pb2.ListRoomsResponse, _abc.Awaitable[_lobby_pb2.ListRoomsResponse]]:
+        """All rooms with their terms, in the operator's order."""
 
     @_abc_1.abstractmethod
     def ListTables(
         self,
         request: _lobby_pb2.ListTablesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_lobby_pb2.ListTablesResponse, _abc.Awaitable[_lobby_pb2.ListTablesResponse]]: ...
+    ) -> _typing.Union[_lobby_pb2.ListTablesResponse, _abc.Awaitable[_lobby_pb2.ListTablesResponse]]:
+        """The tables of a room that are not private, page by page.
+        Refuses: NOT_FOUND.
+        """
 
     @_abc_1.abstractmethod
     def CreateTable(
@@ -145,7 +232,9 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.CreateTableRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.CreateTableResponse, _abc.Awaitable[_lobby_pb2.CreateTableResponse]]:
-        """Opens a table in a room of seats by choice and seats the caller there."""
+        """Opens a table in a room of seats by choice and seats the caller there.
+        Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED.
+        """
 
     @_abc_1.abstractmethod
     def FindTable(
@@ -153,35 +242,48 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.FindTableRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.FindTableResponse, _abc.Awaitable[_lobby_pb2.FindTableResponse]]:
-        """The table behind a private table's code."""
+        """The table behind a private table's code. Who guesses is RATE_LIMITED.
+        Refuses: NOT_FOUND, RATE_LIMITED.
+        """
 
     @_abc_1.abstractmethod
     def Sit(
         self,
         request: _lobby_pb2.SitRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_lobby_pb2.SitResponse, _abc.Awaitable[_lobby_pb2.SitResponse]]: ...
+    ) -> _typing.Union[_lobby_pb2.SitResponse, _abc.Awaitable[_lobby_pb2.SitResponse]]:
+        """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat.
+        Refuses: NOT_FOUND, FORBIDDEN, ROOM_FULL, SEAT_TAKEN, ALREADY_SEATED, BELOW_MINIMUM, ABOVE_MAXIMUM, TABLE_CLOSED,
+        RATE_LIMITED.
+        """
 
     @_abc_1.abstractmethod
     def Observe(
         self,
         request: _lobby_pb2.ObserveRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_lobby_pb2.ObserveResponse, _abc.Awaitable[_lobby_pb2.ObserveResponse]]: ...
+    ) -> _typing.Union[_lobby_pb2.ObserveResponse, _abc.Awaitable[_lobby_pb2.ObserveResponse]]:
+        """Becomes an observer of one taken seat; again with another seat moves there. Its cards are seen by its player's leave.
+        Refuses: NOT_FOUND, FORBIDDEN, ALREADY_SEATED, TABLE_CLOSED, RATE_LIMITED.
+        """
 
     @_abc_1.abstractmethod
     def GetProfile(
         self,
         request: _lobby_pb2.GetProfileRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_lobby_pb2.GetProfileResponse, _abc.Awaitable[_lobby_pb2.GetProfileResponse]]: ...
+    ) -> _typing.Union[_lobby_pb2.GetProfileResponse, _abc.Awaitable[_lobby_pb2.GetProfileResponse]]:
+        """A player's name, rating, title and statistics; of the caller himself his chips and his table too.
+        Refuses: NOT_FOUND.
+        """
 
     @_abc_1.abstractmethod
     def UpdateProfile(
         self,
         request: _lobby_pb2.UpdateProfileRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_lobby_pb2.UpdateProfileResponse, _abc.Awaitable[_lobby_pb2.UpdateProfileResponse]]: ...
+    ) -> _typing.Union[_lobby_pb2.UpdateProfileResponse, _abc.Awaitable[_lobby_pb2.UpdateProfileResponse]]:
+        """Sets the caller's name and picture; tables show them from his next seat on."""
 
     @_abc_1.abstractmethod
     def ListLeaders(
@@ -197,6 +299,9 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.WatchLobbyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_lobby_pb2.WatchLobbyResponse], _abc.AsyncIterator[_lobby_pb2.WatchLobbyResponse]]:
-        """The rooms and tables of the lobby as they change."""
+        """The rooms and tables of the lobby as they change: first all of them, then what is new, and at least every 15 s a
+        message that may be empty.
+        Refuses: NOT_FOUND, LIMIT_REACHED.
+        """
 
 def add_LobbyServiceServicer_to_server(servicer: LobbyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

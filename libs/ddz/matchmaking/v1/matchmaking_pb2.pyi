@@ -57,12 +57,14 @@ class Ticket(_message.Message):
     TABLE_ID_FIELD_NUMBER: _builtins.int
     ticket_id: _builtins.str
     room_id: _builtins.str
+    """where he waits; Quick start chooses it"""
     state: Global___TicketState.ValueType
     position: _builtins.int
     """1 = the longest waiting; 0 = not waiting"""
     waited_ms: _builtins.int
+    """since the caller joined"""
     estimate_ms: _builtins.int
-    """0 = not known"""
+    """how long the wait may yet take; 0 = not known"""
     table_id: _builtins.str
     """once matched"""
     def __init__(

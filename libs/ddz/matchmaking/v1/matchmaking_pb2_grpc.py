@@ -60,7 +60,9 @@ class MatchmakingServiceServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Join(self, request, context):
-        """Queues the caller for a room; the same caller again gets the same ticket.
+        """Queues the caller for a room; the same caller again gets the same ticket. ALREADY_SEATED comes with the `table_id` of
+        the table that he still sits at, LIMIT_REACHED when too many wait already.
+        Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -68,20 +70,23 @@ class MatchmakingServiceServicer:
 
     def QuickStart(self, request, context):
         """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
+        Refuses: NOT_FOUND, BELOW_MINIMUM, ALREADY_SEATED, LIMIT_REACHED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Cancel(self, request, context):
-        """Takes the caller out of the queue; TOO_LATE once he is matched.
+        """Takes the caller out of the queue; TOO_LATE, with the `table_id`, once he is matched.
+        Refuses: NOT_FOUND, TOO_LATE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchTicket(self, request, context):
-        """The ticket's state now and at every change, until it ends.
+        """The ticket's state now and at every change, until it ends. A ticket that nobody watches expires after a while.
+        Refuses: NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

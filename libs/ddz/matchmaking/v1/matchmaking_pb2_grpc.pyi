@@ -32,25 +32,43 @@ class MatchmakingServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> MatchmakingServiceAsyncStub: ...
     Join: _grpc.UnaryUnaryMultiCallable[_matchmaking_pb2.JoinRequest, _matchmaking_pb2.JoinResponse]
-    """Queues the caller for a room; the same caller again gets the same ticket."""
+    """Queues the caller for a room; the same caller again gets the same ticket. ALREADY_SEATED comes with the `table_id` of
+    the table that he still sits at, LIMIT_REACHED when too many wait already.
+    Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
+    """
     QuickStart: _grpc.UnaryUnaryMultiCallable[_matchmaking_pb2.QuickStartRequest, _matchmaking_pb2.QuickStartResponse]
-    """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already."""
+    """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
+    Refuses: NOT_FOUND, BELOW_MINIMUM, ALREADY_SEATED, LIMIT_REACHED.
+    """
     Cancel: _grpc.UnaryUnaryMultiCallable[_matchmaking_pb2.CancelRequest, _matchmaking_pb2.CancelResponse]
-    """Takes the caller out of the queue; TOO_LATE once he is matched."""
+    """Takes the caller out of the queue; TOO_LATE, with the `table_id`, once he is matched.
+    Refuses: NOT_FOUND, TOO_LATE.
+    """
     WatchTicket: _grpc.UnaryStreamMultiCallable[_matchmaking_pb2.WatchTicketRequest, _matchmaking_pb2.WatchTicketResponse]
-    """The ticket's state now and at every change, until it ends."""
+    """The ticket's state now and at every change, until it ends. A ticket that nobody watches expires after a while.
+    Refuses: NOT_FOUND.
+    """
 
 @_typing.type_check_only
 class MatchmakingServiceAsyncStub(MatchmakingServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Join: _aio.UnaryUnaryMultiCallable[_matchmaking_pb2.JoinRequest, _matchmaking_pb2.JoinResponse]  # type: ignore[assignment]
-    """Queues the caller for a room; the same caller again gets the same ticket."""
+    """Queues the caller for a room; the same caller again gets the same ticket. ALREADY_SEATED comes with the `table_id` of
+    the table that he still sits at, LIMIT_REACHED when too many wait already.
+    Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
+    """
     QuickStart: _aio.UnaryUnaryMultiCallable[_matchmaking_pb2.QuickStartRequest, _matchmaking_pb2.QuickStartResponse]  # type: ignore[assignment]
-    """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already."""
+    """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
+    Refuses: NOT_FOUND, BELOW_MINIMUM, ALREADY_SEATED, LIMIT_REACHED.
+    """
     Cancel: _aio.UnaryUnaryMultiCallable[_matchmaking_pb2.CancelRequest, _matchmaking_pb2.CancelResponse]  # type: ignore[assignment]
-    """Takes the caller out of the queue; TOO_LATE once he is matched."""
+    """Takes the caller out of the queue; TOO_LATE, with the `table_id`, once he is matched.
+    Refuses: NOT_FOUND, TOO_LATE.
+    """
     WatchTicket: _aio.UnaryStreamMultiCallable[_matchmaking_pb2.WatchTicketRequest, _matchmaking_pb2.WatchTicketResponse]  # type: ignore[assignment]
-    """The ticket's state now and at every change, until it ends."""
+    """The ticket's state now and at every change, until it ends. A ticket that nobody watches expires after a while.
+    Refuses: NOT_FOUND.
+    """
 
 class MatchmakingServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -59,7 +77,10 @@ class MatchmakingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _matchmaking_pb2.JoinRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_matchmaking_pb2.JoinResponse, _abc.Awaitable[_matchmaking_pb2.JoinResponse]]:
-        """Queues the caller for a room; the same caller again gets the same ticket."""
+        """Queues the caller for a room; the same caller again gets the same ticket. ALREADY_SEATED comes with the `table_id` of
+        the table that he still sits at, LIMIT_REACHED when too many wait already.
+        Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
+        """
 
     @_abc_1.abstractmethod
     def QuickStart(
@@ -67,7 +88,9 @@ class MatchmakingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _matchmaking_pb2.QuickStartRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_matchmaking_pb2.QuickStartResponse, _abc.Awaitable[_matchmaking_pb2.QuickStartResponse]]:
-        """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already."""
+        """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
+        Refuses: NOT_FOUND, BELOW_MINIMUM, ALREADY_SEATED, LIMIT_REACHED.
+        """
 
     @_abc_1.abstractmethod
     def Cancel(
@@ -75,7 +98,9 @@ class MatchmakingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _matchmaking_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_matchmaking_pb2.CancelResponse, _abc.Awaitable[_matchmaking_pb2.CancelResponse]]:
-        """Takes the caller out of the queue; TOO_LATE once he is matched."""
+        """Takes the caller out of the queue; TOO_LATE, with the `table_id`, once he is matched.
+        Refuses: NOT_FOUND, TOO_LATE.
+        """
 
     @_abc_1.abstractmethod
     def WatchTicket(
@@ -83,6 +108,8 @@ class MatchmakingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _matchmaking_pb2.WatchTicketRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_matchmaking_pb2.WatchTicketResponse], _abc.AsyncIterator[_matchmaking_pb2.WatchTicketResponse]]:
-        """The ticket's state now and at every change, until it ends."""
+        """The ticket's state now and at every change, until it ends. A ticket that nobody watches expires after a while.
+        Refuses: NOT_FOUND.
+        """
 
 def add_MatchmakingServiceServicer_to_server(servicer: MatchmakingServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -94,6 +94,8 @@ Global___Command: _TypeAlias = Command  # noqa: Y015
 
 @_typing.final
 class SetBase(_message.Message):
+    """The base of a negotiated table, by the seat that is asked (RULES.md section 4)."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     BASE_CHIPS_FIELD_NUMBER: _builtins.int
@@ -113,6 +115,8 @@ Global___SetBase: _TypeAlias = SetBase  # noqa: Y015
 
 @_typing.final
 class AnswerBase(_message.Message):
+    """What the others say to the base; who disagrees leaves his seat."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     AGREE_FIELD_NUMBER: _builtins.int
@@ -132,6 +136,8 @@ Global___AnswerBase: _TypeAlias = AnswerBase  # noqa: Y015
 
 @_typing.final
 class Ready(_message.Message):
+    """Where a hand starts when all three are ready."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     READY_FIELD_NUMBER: _builtins.int
@@ -168,6 +174,8 @@ Global___Leave: _TypeAlias = Leave  # noqa: Y015
 
 @_typing.final
 class Trustee(_message.Message):
+    """Lets the server play for the caller, or ends it."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     ON_FIELD_NUMBER: _builtins.int
@@ -239,6 +247,7 @@ class PlayRequest(_message.Message):
     after_seq: _builtins.int
     """On the first request: resume after this event; 0 = from a snapshot."""
     epoch: _builtins.int
+    """of the state that after_seq belongs to; another epoch begins with a snapshot"""
     @_builtins.property
     def command(self) -> Global___Command: ...
     def __init__(
@@ -351,7 +360,9 @@ class WatchRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     table_id: _builtins.str
     after_seq: _builtins.int
+    """the last event that is known; 0 = begin with a snapshot"""
     epoch: _builtins.int
+    """of the state that after_seq belongs to; another epoch begins with a snapshot"""
     def __init__(
         self,
         *,
@@ -450,6 +461,7 @@ class Accepted(_message.Message):
     SEQ_FIELD_NUMBER: _builtins.int
     command_id: _builtins.str
     seq: _builtins.int
+    """of the last event that it led to"""
     def __init__(
         self,
         *,
@@ -491,6 +503,8 @@ Global___Refused: _TypeAlias = Refused  # noqa: Y015
 
 @_typing.final
 class Heartbeat(_message.Message):
+    """Says that the stream lives, at least every 15 s; a seq above the last event that came is a gap."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     SEQ_FIELD_NUMBER: _builtins.int
@@ -538,6 +552,8 @@ Global___Goodbye: _TypeAlias = Goodbye  # noqa: Y015
 
 @_typing.final
 class Events(_message.Message):
+    """What happened, in order and without a gap."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     EVENTS_FIELD_NUMBER: _builtins.int

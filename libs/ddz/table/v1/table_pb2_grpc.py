@@ -62,14 +62,21 @@ class TableServiceServicer:
     """
 
     def Play(self, request_iterator, context):
-        """Commands up and events down on one stream (native clients). The first request names the table.
+        """Commands up and events down on one stream (native clients). The first request names the table, and what is known
+        already. Each command is answered by a frame, `accepted` or `refused`, or with the events that it led to. A person's
+        newest stream of a table replaces the one before.
+        Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Act(self, request, context):
-        """One command (browsers and REST).
+        """One command (browsers and REST). The answer comes when it is in the table's log; what it led to comes by Watch.
+        Callers: a player at the table for his own seat; an observer may only leave.
+        Refuses: NOT_FOUND, NOT_A_PLAYER, NOT_YOUR_TURN, WRONG_PHASE, MALFORMED, ILLEGAL_COMBO, AMBIGUOUS_COMBO,
+        DOES_NOT_BEAT, CARD_NOT_HELD, DUPLICATE_CARD, INVALID_PASS, BID_TOO_LOW, ROB_NOT_ALLOWED, SHOW_NOT_ALLOWED,
+        BOMB_LIMIT, BASE_OUT_OF_BOUNDS, TABLE_CLOSED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -77,6 +84,8 @@ class TableServiceServicer:
 
     def Watch(self, request, context):
         """A snapshot, or what came after `after_seq`, then events as they happen, and heartbeats.
+        Callers: a player or an observer of the table; each sees what the rules let him.
+        Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -84,6 +93,8 @@ class TableServiceServicer:
 
     def GetTable(self, request, context):
         """The table as the caller may see it now.
+        Callers: a player or an observer of the table; each sees what the rules let him.
+        Refuses: NOT_FOUND, NOT_A_PLAYER.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -266,6 +277,8 @@ class TableInternalServiceServicer:
 
     def Open(self, request, context):
         """Makes a table; idempotent by table_id. With players (a match) they are seated at once.
+        Callers: matchmaking and the lobby.
+        Refuses: KEY_CONFLICT, DRAINING.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -273,6 +286,8 @@ class TableInternalServiceServicer:
 
     def Sit(self, request, context):
         """Seats a player; the same player again gets the same seat.
+        Callers: the lobby.
+        Refuses: NOT_FOUND, ROOM_FULL, SEAT_TAKEN, TABLE_CLOSED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -280,6 +295,8 @@ class TableInternalServiceServicer:
 
     def Observe(self, request, context):
         """Lets a person observe one seat; a second call moves him to another seat.
+        Callers: the lobby.
+        Refuses: NOT_FOUND, ALREADY_SEATED, TABLE_CLOSED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,13 +34,28 @@ class TableServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TableServiceAsyncStub: ...
     Play: _grpc.StreamStreamMultiCallable[_table_pb2.PlayRequest, _table_pb2.PlayResponse]
-    """Commands up and events down on one stream (native clients). The first request names the table."""
+    """Commands up and events down on one stream (native clients). The first request names the table, and what is known
+    already. Each command is answered by a frame, `accepted` or `refused`, or with the events that it led to. A person's
+    newest stream of a table replaces the one before.
+    Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+    """
     Act: _grpc.UnaryUnaryMultiCallable[_table_pb2.ActRequest, _table_pb2.ActResponse]
-    """One command (browsers and REST)."""
+    """One command (browsers and REST). The answer comes when it is in the table's log; what it led to comes by Watch.
+    Callers: a player at the table for his own seat; an observer may only leave.
+    Refuses: NOT_FOUND, NOT_A_PLAYER, NOT_YOUR_TURN, WRONG_PHASE, MALFORMED, ILLEGAL_COMBO, AMBIGUOUS_COMBO,
+    DOES_NOT_BEAT, CARD_NOT_HELD, DUPLICATE_CARD, INVALID_PASS, BID_TOO_LOW, ROB_NOT_ALLOWED, SHOW_NOT_ALLOWED,
+    BOMB_LIMIT, BASE_OUT_OF_BOUNDS, TABLE_CLOSED.
+    """
     Watch: _grpc.UnaryStreamMultiCallable[_table_pb2.WatchRequest, _table_pb2.WatchResponse]
-    """A snapshot, or what came after `after_seq`, then events as they happen, and heartbeats."""
+    """A snapshot, or what came after `after_seq`, then events as they happen, and heartbeats.
+    Callers: a player or an observer of the table; each sees what the rules let him.
+    Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+    """
     GetTable: _grpc.UnaryUnaryMultiCallable[_table_pb2.GetTableRequest, _table_pb2.GetTableResponse]
-    """The table as the caller may see it now."""
+    """The table as the caller may see it now.
+    Callers: a player or an observer of the table; each sees what the rules let him.
+    Refuses: NOT_FOUND, NOT_A_PLAYER.
+    """
 
 @_typing.type_check_only
 class TableServiceAsyncStub(TableServiceStub):
@@ -48,13 +63,28 @@ class TableServiceAsyncStub(TableServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Play: _aio.StreamStreamMultiCallable[_table_pb2.PlayRequest, _table_pb2.PlayResponse]  # type: ignore[assignment]
-    """Commands up and events down on one stream (native clients). The first request names the table."""
+    """Commands up and events down on one stream (native clients). The first request names the table, and what is known
+    already. Each command is answered by a frame, `accepted` or `refused`, or with the events that it led to. A person's
+    newest stream of a table replaces the one before.
+    Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+    """
     Act: _aio.UnaryUnaryMultiCallable[_table_pb2.ActRequest, _table_pb2.ActResponse]  # type: ignore[assignment]
-    """One command (browsers and REST)."""
+    """One command (browsers and REST). The answer comes when it is in the table's log; what it led to comes by Watch.
+    Callers: a player at the table for his own seat; an observer may only leave.
+    Refuses: NOT_FOUND, NOT_A_PLAYER, NOT_YOUR_TURN, WRONG_PHASE, MALFORMED, ILLEGAL_COMBO, AMBIGUOUS_COMBO,
+    DOES_NOT_BEAT, CARD_NOT_HELD, DUPLICATE_CARD, INVALID_PASS, BID_TOO_LOW, ROB_NOT_ALLOWED, SHOW_NOT_ALLOWED,
+    BOMB_LIMIT, BASE_OUT_OF_BOUNDS, TABLE_CLOSED.
+    """
     Watch: _aio.UnaryStreamMultiCallable[_table_pb2.WatchRequest, _table_pb2.WatchResponse]  # type: ignore[assignment]
-    """A snapshot, or what came after `after_seq`, then events as they happen, and heartbeats."""
+    """A snapshot, or what came after `after_seq`, then events as they happen, and heartbeats.
+    Callers: a player or an observer of the table; each sees what the rules let him.
+    Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+    """
     GetTable: _aio.UnaryUnaryMultiCallable[_table_pb2.GetTableRequest, _table_pb2.GetTableResponse]  # type: ignore[assignment]
-    """The table as the caller may see it now."""
+    """The table as the caller may see it now.
+    Callers: a player or an observer of the table; each sees what the rules let him.
+    Refuses: NOT_FOUND, NOT_A_PLAYER.
+    """
 
 class TableServiceServicer(metaclass=_abc_1.ABCMeta):
     """Send the table id as metadata `x-table-id` too: the gateway hashes on it, so that one node serves a table."""
@@ -65,7 +95,11 @@ class TableServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_table_pb2.PlayRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_table_pb2.PlayResponse], _abc.AsyncIterator[_table_pb2.PlayResponse]]:
-        """Commands up and events down on one stream (native clients). The first request names the table."""
+        """Commands up and events down on one stream (native clients). The first request names the table, and what is known
+        already. Each command is answered by a frame, `accepted` or `refused`, or with the events that it led to. A person's
+        newest stream of a table replaces the one before.
+        Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+        """
 
     @_abc_1.abstractmethod
     def Act(
@@ -73,7 +107,12 @@ class TableServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _table_pb2.ActRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_table_pb2.ActResponse, _abc.Awaitable[_table_pb2.ActResponse]]:
-        """One command (browsers and REST)."""
+        """One command (browsers and REST). The answer comes when it is in the table's log; what it led to comes by Watch.
+        Callers: a player at the table for his own seat; an observer may only leave.
+        Refuses: NOT_FOUND, NOT_A_PLAYER, NOT_YOUR_TURN, WRONG_PHASE, MALFORMED, ILLEGAL_COMBO, AMBIGUOUS_COMBO,
+        DOES_NOT_BEAT, CARD_NOT_HELD, DUPLICATE_CARD, INVALID_PASS, BID_TOO_LOW, ROB_NOT_ALLOWED, SHOW_NOT_ALLOWED,
+        BOMB_LIMIT, BASE_OUT_OF_BOUNDS, TABLE_CLOSED.
+        """
 
     @_abc_1.abstractmethod
     def Watch(
@@ -81,7 +120,10 @@ class TableServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _table_pb2.WatchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_table_pb2.WatchResponse], _abc.AsyncIterator[_table_pb2.WatchResponse]]:
-        """A snapshot, or what came after `after_seq`, then events as they happen, and heartbeats."""
+        """A snapshot, or what came after `after_seq`, then events as they happen, and heartbeats.
+        Callers: a player or an observer of the table; each sees what the rules let him.
+        Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+        """
 
     @_abc_1.abstractmethod
     def GetTable(
@@ -89,7 +131,10 @@ class TableServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _table_pb2.GetTableRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_table_pb2.GetTableResponse, _abc.Awaitable[_table_pb2.GetTableResponse]]:
-        """The table as the caller may see it now."""
+        """The table as the caller may see it now.
+        Callers: a player or an observer of the table; each sees what the rules let him.
+        Refuses: NOT_FOUND, NOT_A_PLAYER.
+        """
 
 def add_TableServiceServicer_to_server(servicer: TableServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
@@ -101,11 +146,20 @@ class TableInternalServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TableInternalServiceAsyncStub: ...
     Open: _grpc.UnaryUnaryMultiCallable[_table_pb2.OpenRequest, _table_pb2.OpenResponse]
-    """Makes a table; idempotent by table_id. With players (a match) they are seated at once."""
+    """Makes a table; idempotent by table_id. With players (a match) they are seated at once.
+    Callers: matchmaking and the lobby.
+    Refuses: KEY_CONFLICT, DRAINING.
+    """
     Sit: _grpc.UnaryUnaryMultiCallable[_table_pb2.SitRequest, _table_pb2.SitResponse]
-    """Seats a player; the same player again gets the same seat."""
+    """Seats a player; the same player again gets the same seat.
+    Callers: the lobby.
+    Refuses: NOT_FOUND, ROOM_FULL, SEAT_TAKEN, TABLE_CLOSED.
+    """
     Observe: _grpc.UnaryUnaryMultiCallable[_table_pb2.ObserveRequest, _table_pb2.ObserveResponse]
-    """Lets a person observe one seat; a second call moves him to another seat."""
+    """Lets a person observe one seat; a second call moves him to another seat.
+    Callers: the lobby.
+    Refuses: NOT_FOUND, ALREADY_SEATED, TABLE_CLOSED.
+    """
 
 @_typing.type_check_only
 class TableInternalServiceAsyncStub(TableInternalServiceStub):
@@ -113,11 +167,20 @@ class TableInternalServiceAsyncStub(TableInternalServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Open: _aio.UnaryUnaryMultiCallable[_table_pb2.OpenRequest, _table_pb2.OpenResponse]  # type: ignore[assignment]
-    """Makes a table; idempotent by table_id. With players (a match) they are seated at once."""
+    """Makes a table; idempotent by table_id. With players (a match) they are seated at once.
+    Callers: matchmaking and the lobby.
+    Refuses: KEY_CONFLICT, DRAINING.
+    """
     Sit: _aio.UnaryUnaryMultiCallable[_table_pb2.SitRequest, _table_pb2.SitResponse]  # type: ignore[assignment]
-    """Seats a player; the same player again gets the same seat."""
+    """Seats a player; the same player again gets the same seat.
+    Callers: the lobby.
+    Refuses: NOT_FOUND, ROOM_FULL, SEAT_TAKEN, TABLE_CLOSED.
+    """
     Observe: _aio.UnaryUnaryMultiCallable[_table_pb2.ObserveRequest, _table_pb2.ObserveResponse]  # type: ignore[assignment]
-    """Lets a person observe one seat; a second call moves him to another seat."""
+    """Lets a person observe one seat; a second call moves him to another seat.
+    Callers: the lobby.
+    Refuses: NOT_FOUND, ALREADY_SEATED, TABLE_CLOSED.
+    """
 
 class TableInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     """Never routed from outside."""
@@ -128,7 +191,10 @@ class TableInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _table_pb2.OpenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_table_pb2.OpenResponse, _abc.Awaitable[_table_pb2.OpenResponse]]:
-        """Makes a table; idempotent by table_id. With players (a match) they are seated at once."""
+        """Makes a table; idempotent by table_id. With players (a match) they are seated at once.
+        Callers: matchmaking and the lobby.
+        Refuses: KEY_CONFLICT, DRAINING.
+        """
 
     @_abc_1.abstractmethod
     def Sit(
@@ -136,7 +202,10 @@ class TableInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _table_pb2.SitRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_table_pb2.SitResponse, _abc.Awaitable[_table_pb2.SitResponse]]:
-        """Seats a player; the same player again gets the same seat."""
+        """Seats a player; the same player again gets the same seat.
+        Callers: the lobby.
+        Refuses: NOT_FOUND, ROOM_FULL, SEAT_TAKEN, TABLE_CLOSED.
+        """
 
     @_abc_1.abstractmethod
     def Observe(
@@ -144,6 +213,9 @@ class TableInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _table_pb2.ObserveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_table_pb2.ObserveResponse, _abc.Awaitable[_table_pb2.ObserveResponse]]:
-        """Lets a person observe one seat; a second call moves him to another seat."""
+        """Lets a person observe one seat; a second call moves him to another seat.
+        Callers: the lobby.
+        Refuses: NOT_FOUND, ALREADY_SEATED, TABLE_CLOSED.
+        """
 
 def add_TableInternalServiceServicer_to_server(servicer: TableInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
