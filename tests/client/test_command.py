@@ -64,6 +64,11 @@ def test_the_client_asks_where_make_up_listens() -> None:
     assert LOCAL_GATEWAY in shell("$DDZ verify --help").stdout
 
 
+def test_the_readme_shows_the_example_bot_as_it_is() -> None:
+    bot = (ROOT / "docs" / "example_bot.py").read_text(encoding="utf-8")
+    assert f"```python\n{bot}```\n" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_example_bot_says_where_nobody_answers() -> None:
     address = f"127.0.0.1:{ports.free(1)[0]}"
     done = subprocess.run(
