@@ -64,9 +64,13 @@ check-deploy: setup ## Compose, Dockerfile and Kubernetes files by the real tool
 variables: setup ## write what the services read from the environment into docs/operations.md
 	@$(PY) -m deploy.local.variables
 
-proto: setup ## generate libs/ddz and the descriptors from proto/
+golden: setup ## add what this release stores of tables and hands to tests/golden; what is there stays
+	@$(PY) -m tests.golden.make
+
+proto: setup ## generate libs/ddz, docs/api and the descriptors from proto/
 	@$(PY) proto/generate.py
 	@$(PY) proto/generate.py --image build/ddz.binpb
+	@$(PY) -m deploy.reference
 
 load: setup ## people of all kinds play through the gateway; a report says how it went (ARGS="--help")
 	@$(RUN) $(PY) -m tests.load $(ARGS)
