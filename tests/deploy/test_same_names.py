@@ -154,6 +154,23 @@ def test_prometheus_looks_where_metrics_are() -> None:
     assert DOORS["metrics"] == METRICS
 
 
+def test_every_deployment_scales_and_is_never_taken_away_whole() -> None:
+    deployments = {
+        one["metadata"]["name"] for at, one in manifests() if one["kind"] == "Deployment" and at[:4] == "base"
+    }
+    for kind in ("HorizontalPodAutoscaler", "PodDisruptionBudget"):
+        named = {one["metadata"]["name"] for at, one in manifests() if one["kind"] == kind and at[:4] == "base"}
+        assert named == deployments - {"any"} == {*SERVICES, "gateway"}
+    [_, tables] = manifest("HorizontalPodAutoscaler", "table", "base/scaling.yaml")["spec"]["metrics"]
+    metric = tables["pods"]["metric"]["name"]
+    assert f'Gauge("{metric}"' in (ROOT / "services" / "table" / "counts.py").read_text()
+    assert f"seriesQuery: {metric}{{" in (K8S / "operators" / "prometheus-adapter.values.yaml").read_text()
+    common = manifest("Deployment", "any", "base/every-service.yaml")["spec"]["template"]["spec"]
+    [container] = common["containers"]
+    lasts_s = container["lifecycle"]["preStop"]["sleep"]["seconds"] + float(in_kubernetes("table")["DDZ_DRAIN_S"])
+    assert common["terminationGracePeriodSeconds"] > lasts_s
+
+
 def images() -> Iterator[tuple[str, str]]:
     for name, one in compose()["services"].items():
         if "build" not in one:
