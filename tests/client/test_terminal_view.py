@@ -200,10 +200,10 @@ def test_a_sentence_says_who_did_what() -> None:
 def test_nothing_hidden_is_shown(book: str) -> None:
     """While hands are played, to players, observers and strangers: no card that the rules hide from them."""
     looked = hidden = 0
-    for number in range(4):
+    for number in range(12):
         simulation = simulate(book, number)
         for step in range(200):
-            if not simulation.step() or (hand := simulation.table.hand) is None or step % 7:
+            if looked == 80 or not simulation.step() or (hand := simulation.table.hand) is None or step % 3:
                 continue
             person = PEOPLE[looked % len(PEOPLE)]
             state = simulation.states[person.player_id]
@@ -224,7 +224,7 @@ def test_rooms_are_numbered_and_say_what_they_cost() -> None:
     text = shown(
         rooms_view("老王", Balance(chips=10_000, rating=120, title="farmhand"), [room, room], "no such number")
     )
-    assert "老王 · 10,000 积分 chips · 120 长工 Farmhand" in text
+    assert "老王 · 10,000 筹码 chips · 120 长工 Farmhand" in text
     assert re.search(r"2 +初级场 beginners +抢地主 Rob +5–20 +200–50,000 +5 +7", text)
     assert "no such number" in text
 

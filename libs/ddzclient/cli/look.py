@@ -46,7 +46,7 @@ def table_view(state: Snapshot, look: Look) -> RenderableType:
     parts.append(_asked(state, look.now_ms))
     if not look.connected:
         parts.append(Text("网络断开，正在重新连接… Connection lost, reconnecting…", "bold yellow"))
-    parts += [Text(note, "cyan") for note in look.notes]
+    parts += [Text(note, "cyan") for note in look.notes if note]
     return Group(*parts)
 
 
@@ -93,7 +93,7 @@ def _header(state: Snapshot) -> RenderableType:
 
 def _seats(state: Snapshot, look: Look) -> RenderableType:
     table = Table(box=None, padding=(0, 1), pad_edge=False)
-    for heading in ("", "座 seat", "玩家 player", "身份 role", "剩 left", "积分 chips", "上一手 last", ""):
+    for heading in ("", "座 seat", "玩家 player", "身份 role", "剩 left", "筹码 chips", "上一手 last", ""):
         table.add_column(heading, no_wrap=heading in ("", "剩 left"))
     for seat in state.seats:
         table.add_row(*_seat(state, seat, look), style="bold" if seat.seat == state.clock.seat else "")

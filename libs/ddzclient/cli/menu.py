@@ -34,7 +34,7 @@ _ASK: Final = (
 def rooms_view(name: str, balance: Balance, rooms: Sequence[Room], note: str = "") -> RenderableType:
     """Who one is, and the rooms by number."""
     title = _TITLES.get(balance.title, "")
-    who = f"{plain(name)} · {balance.chips:,} 积分 chips · {balance.rating:,} {title}"
+    who = f"{plain(name)} · {balance.chips:,} 筹码 chips · {balance.rating:,} {title}"
     table = Table(title=Text(who), title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("#", "房间 room", "规则 book", "底分 base", "准入 entry", "回收 rake", "人 players"):
         table.add_column(heading)
@@ -98,7 +98,7 @@ async def _chosen(session: Session, terminal: Terminal, rooms: Sequence[Room], t
     match typed:
         case ["relief" | "领救济"]:
             answer = await session.claim_relief()
-            raise _NoChoice(f"领到 You got {answer.chips:,} 积分 chips; 今天还有 {answer.claims_left} more today")
+            raise _NoChoice(f"领到 You got {answer.chips:,} 筹码 chips; 今天还有 {answer.claims_left} more today")
         case ["code" | "好友桌", code]:
             table_id = await session.table_of_code(code)
             await session.sit(table_id, code=code)
@@ -109,22 +109,24 @@ async def _chosen(session: Session, terminal: Terminal, rooms: Sequence[Room], t
     raise _NoChoice(f"请写 0 到 {len(rooms)} 的数 Type a number from 0 to {len(rooms)}")
 
 
-async def find(session: Session, terminal: Terminal, room_id: str, book: str = "") -> str | None:
+async def find(
+    session: Session, terminal: Terminal, room_id: str, book: str = "", *, patient: bool = False
+) -> str | None:
     """Waits in the queue of a room, or of the best one ("") of a book; None when the person gives up waiting.
 
-    Raises Refusal, TicketEnded.
+    The end of the input is giving up too, unless `patient`: a bot needs none. Raises Refusal, TicketEnded.
     """
     ticket = await (session.join(room_id) if room_id else session.quick_start(book))
     names = {room.room_id: f"{room.name_zh} {room.name_en}" for room in await session.rooms()}
     waiting = _Waiting(terminal, names.get(ticket.room_id, ticket.room_id), ticket)
     finding = asyncio.create_task(waiting.follow(session))
     try:
-        while not finding.done():
+        while not finding.done() and not patient:
             typing = asyncio.create_task(terminal.line())
             await asyncio.wait([typing, finding], return_when=asyncio.FIRST_COMPLETED)
             if finding.done():
                 typing.cancel()
-            elif typing.result() is None or typing.result() in ("leave", "离开", "quit", "退出"):
+            elif typing.result() in (None, "leave", "离开", "quit", "退出"):
                 with contextlib.suppress(Refusal):  # TOO_LATE: there is a table already
                     await session.cancel(ticket.ticket_id)
                     return None

@@ -83,9 +83,10 @@ async def _table(arguments: argparse.Namespace, session: Session, screen: Termin
     if (left := (await session.profile()).table_id) and await _still_there(session, left):
         return left
     if arguments.room:
-        return await menu.find(session, screen, arguments.room)
+        return await menu.find(session, screen, arguments.room, patient=arguments.auto)
     if arguments.quick:
-        return await menu.find(session, screen, "", "" if arguments.quick == _ANY else arguments.quick)
+        book = "" if arguments.quick == _ANY else arguments.quick
+        return await menu.find(session, screen, "", book, patient=arguments.auto)
     return await menu.choose(session, screen)
 
 

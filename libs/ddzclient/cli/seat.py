@@ -9,7 +9,8 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from ddz.table.v1 import events_pb2
 from ddz.table.v1.events_pb2 import Snapshot
@@ -84,7 +85,9 @@ class AtTable:
         """The table as it is now."""
         now_ms = int(time.time() * 1000) + (self._ahead_ms or 0)
         notes = (*self._news[-_NEWS:], self._note)
-        return table_view(self._state, Look(now_ms, self._lasts, self._names, self._table.connected, notes))
+        look = Look(now_ms, self._lasts, self._names, self._table.connected, notes)
+        line = words.WATCH_LINE if self._state.observing else words.TABLE_LINE
+        return Group(table_view(self._state, look), Text(line, "dim"))
 
     def last_result(self) -> RenderableType | None:
         """The result of the last settled hand, to be kept in sight when the screen is given back."""
@@ -98,6 +101,7 @@ class AtTable:
         try:
             await self._table.until(lambda _: False)
         except TableGone as gone:
+            self.quit = gone.why == "replaced"  # coming back would only throw the other one out
             return words.ENDS.get(gone.why, str(gone))
         raise AssertionError("a stream ends for a reason")
 

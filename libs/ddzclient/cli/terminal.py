@@ -44,8 +44,11 @@ class Terminal:
             self._live.update(Group(self.view(), prompt), refresh=True)
 
     async def line(self) -> str | None:
-        """The next line; None when no more will come."""
-        return await self._lines.get()
+        """The next line; None, then and ever after, when no more will come."""
+        line = await self._lines.get()
+        if line is None:
+            self._lines.put_nowait(None)
+        return line
 
     async def _read(self, keys: asyncio.Queue[bytes]) -> None:
         while not self._editor.ended:

@@ -119,6 +119,8 @@ TABLE_HELP: Final = (
     "底分 base 10 · 同意 agree, disagree · 准备 ready, unready · 托管 trustee · 许看牌 allow, forbid",
     "离开 leave (打牌中算逃跑 a flee in a live hand) · 退出 quit (座位留着 the seat stays) · 帮助 help",
 )
+TABLE_LINE: Final = "出牌 3 3 3 4 4 · 不要 pass · 提示 hint · 托管 trustee · 离开 leave · 退出 quit · 帮助 help"
+WATCH_LINE: Final = "换座 0 1 2 · 离开 leave · 退出 quit · 帮助 help"
 WATCH_HELP: Final = ("换座 another seat: 0 1 2 · 离开 leave · 退出 quit · 帮助 help",)
 
 
