@@ -14,6 +14,7 @@ from deploy.local.process import StackError
 
 DEFAULT_PORT: Final = 24080  # ddzclient.LOCAL_GATEWAY is its address
 _MOST_TABLE_NODES: Final = 16
+_MOST_BOTS: Final = 20
 
 
 def _number(name: str, default: int, what: str, least: int | None = None, greatest: int | None = None) -> Any:
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
             continue
         nodes = _number("TABLE_NODES", 1, "how many table processes to start", 1, _MOST_TABLE_NODES)
         command.add_argument("--table-nodes", **nodes)
+        command.add_argument("--bots", **_number("BOTS", 0, "how many bots fill tables in each room", 0, _MOST_BOTS))
         last = 65_536 - ports.count(_MOST_TABLE_NODES)
         command.add_argument("--port", **_number("PORT", DEFAULT_PORT, "the first of the stack's ports", 1024, last))
         if name == "serve":
@@ -80,9 +82,9 @@ def _run(arguments: argparse.Namespace) -> None:
     folder = folders.lasting(arguments.folder)
     if arguments.command == "up":
         leash.end_with_make(lambda: os.kill(os.getpid(), signal.SIGINT))  # its keeper is on no leash of ours
-        lasting.up(folder, arguments.port, arguments.table_nodes)
+        lasting.up(folder, arguments.port, arguments.table_nodes, arguments.bots)
     elif arguments.command == "serve":
-        lasting.serve(folder, arguments.report, arguments.port, arguments.table_nodes)
+        lasting.serve(folder, arguments.report, arguments.port, arguments.table_nodes, arguments.bots)
     elif arguments.command == "down":
         lasting.down(folder)
     elif arguments.command in ("backup", "restore"):

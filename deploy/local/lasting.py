@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,8 +23,11 @@ from deploy.local.process import StackError, state
 _STOP_WITHIN_S: Final = 60.0
 
 
-def up(folder: Path, port: int, table_nodes: int) -> None:
-    """Starts the stack on the ports from `port` on, and prints its addresses; says so when it runs already."""
+def up(folder: Path, port: int, table_nodes: int, bots: int) -> None:
+    """Starts the stack on the ports from `port` on, and prints its addresses; says so when it runs already.
+
+    `bots` of the house wait in each room that new players may enter; 0 = tables are filled by people alone.
+    """
     if _holder(folder) is not None:
         print(f"The stack runs already; its data is in {folder}.")
         _print_addresses(folder)
@@ -32,7 +36,7 @@ def up(folder: Path, port: int, table_nodes: int) -> None:
     command = [sys.executable, "-m", "deploy.local", "serve", f"--folder={folder}", f"--report={writing}"]
     with (folder / "stack.log").open("wb") as log:
         keeper = subprocess.Popen(
-            [*command, f"--port={port}", f"--table-nodes={table_nodes}"],
+            [*command, f"--port={port}", f"--table-nodes={table_nodes}", f"--bots={bots}"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -48,6 +52,7 @@ def up(folder: Path, port: int, table_nodes: int) -> None:
         keeper.wait()
         raise
     print(f"The stack runs; its data and logs are in {folder}. `make down` stops it.")
+    print(f"What it does, live: .venv/bin/ddz top --stack {shlex.quote(str(folder / 'stack.json'))}")
     _print_addresses(folder)
 
 
@@ -64,7 +69,7 @@ def _follow(reading: int, folder: Path) -> None:
     raise StackError(f"The stack ended as it started; see {folder / 'stack.log'}.")
 
 
-def serve(folder: Path, report: int, port: int, table_nodes: int) -> None:
+def serve(folder: Path, report: int, port: int, table_nodes: int, bots: int) -> None:
     """Holds the stack until SIGTERM. `report` is the descriptor on which `up` reads how it goes."""
     with os.fdopen(report, "w") as reports:
 
@@ -77,7 +82,7 @@ def serve(folder: Path, report: int, port: int, table_nodes: int) -> None:
             with contextlib.ExitStack() as held:
                 held.enter_context(_lock(folder))
                 leash = held.enter_context(Leash())
-                options = stack.Options(prometheus=prometheus.binary())
+                options = stack.Options(prometheus=prometheus.binary(), bots=bots)
                 plan = ports.plan(range(port, port + ports.count(table_nodes)), table_nodes)
                 running = held.enter_context(
                     stack.running(leash, folder, plan, options, lambda step: tell("step", step))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.local import gateway, ports, prometheus, servers, services
+from deploy.local import bots, gateway, ports, prometheus, servers, services
 from deploy.local.folders import ROOT
 from deploy.local.leash import Leash
 from deploy.local.ports import Ports
@@ -27,6 +27,7 @@ class Options:
     key: Path | None = None
     limits: gateway.Limits = field(default_factory=gateway.Limits)
     extra: Mapping[str, str] = field(default_factory=dict)  # more settings for the services
+    bots: int = 0  # of the house, in each room
     prometheus: Path | None = None  # its program, when it shall run too
 
 
@@ -114,13 +115,17 @@ def running(
             postgres, valkey.url, nats.url, gateway.private_keys(door), options.rooms_file, options.deal_seed,
             options.drain_s, inside,
         )  # fmt: skip
-        fleet = services.Fleet(leash, logs, plan, backends, options.extra)
+        extra = (bots.SETTINGS if options.bots else {}) | dict(options.extra)
+        fleet = services.Fleet(leash, logs, plan, backends, extra)
         held.enter_context(services.all_running(fleet))
         say("gateway")
         envoy = held.enter_context(servers.gateway(leash, door, configuration, plan.gateway_metrics))
         ask = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         envoy.wait_until(lambda: exchange(plan.gateway, ask, b"HTTP/1.1 200"))
         everything = [postgres.process, valkey.process, nats.process, *fleet.processes, envoy]
+        if options.bots:
+            say("bots")
+            everything.append(held.enter_context(bots.running(leash, logs, plan.gateway, options.bots)))
         if options.prometheus:
             say("Prometheus")
             store, found = folder / "prometheus", prometheus.targets(plan)

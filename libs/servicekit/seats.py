@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 
 from ddz.common.v1 import common_pb2
 from ddz.lobby.v1 import lobby_pb2
-from ddz.table.v1 import table_pb2, table_pb2_grpc
+from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
 from doudizhu.refusal import Refusal
 from servicekit import identity, remote
 
@@ -63,7 +63,7 @@ class Seats:
         return table_id if table_id and await self.sits_at(player, table_id) else ""
 
     async def sits_at(self, player: common_pb2.Player, table_id: str) -> bool:
-        """Whether a player has a seat at a table, by its own word. Raises as `table_of`."""
+        """Whether a player has a seat at a table that is not closed, by its own word. Raises as `table_of`."""
         request = table_pb2.GetTableRequest(table_id=table_id)
         metadata = [*identity.metadata(player), ("x-table-id", table_id)]
         try:
@@ -73,7 +73,8 @@ class Seats:
             raise
         except Refusal:  # closed, forgotten, or not for him
             return False
-        return snapshot.you >= 0 and not snapshot.observing
+        # A closed table still tells who sat there last.
+        return snapshot.you >= 0 and not snapshot.observing and snapshot.clock.phase != events_pb2.PHASE_CLOSED
 
     @contextlib.asynccontextmanager
     async def listening(self, bus: NatsClient) -> AsyncIterator[None]:

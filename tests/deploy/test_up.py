@@ -54,7 +54,7 @@ def pids(folder: Path) -> list[int]:
 
 def test_up_again_status_and_down(folder: Path) -> None:
     port = port_row()
-    first = local("up", f"--folder={folder}", f"--port={port}")
+    first = local("up", f"--folder={folder}", f"--port={port}", "--bots=1")
     assert first.returncode == 0, first.stderr
     assert f"http://127.0.0.1:{port}" in first.stdout
     assert str(folder) in first.stdout
@@ -62,7 +62,7 @@ def test_up_again_status_and_down(folder: Path) -> None:
     assert (again.returncode, again.stdout.split(";")[0]) == (0, "The stack runs already")
     assert local("status", f"--folder={folder}").returncode == 0
     started = pids(folder)
-    assert len(started) == (9 if prometheus.binary() else 8)
+    assert len(started) == (10 if prometheus.binary() else 9)
     down = local("down", f"--folder={folder}")
     assert down.returncode == 0, down.stderr
     assert not any(running(pid) for pid in started)

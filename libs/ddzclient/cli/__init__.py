@@ -15,6 +15,7 @@ from typing import Final
 
 COMMANDS: Final = {
     "admin": "audit the ledger, void or reverse a hand, give chips (inside, past the gateway)",
+    "bots": "keep bots waiting in rooms, marked as such, to fill tables where too few people come",
     "play": "play in the terminal: choose a room, wait, take your seat",
     "replay": "look at a recorded hand step by step, and verify its deal",
     "rules": "answer questions about the rules, JSON lines in and out",

@@ -13,7 +13,7 @@ import pytest
 from ddz.lobby.v1 import lobby_pb2
 from ddz.table.v1 import events_pb2
 from ddz.table.v1.table_pb2 import Leave
-from ddzclient import Gateway, Player, Refusal, Session
+from ddzclient import Gateway, Player, Refusal, Session, find_table, house
 from ddzclient.errors import TableGone
 from deploy.local import folders, ports
 from deploy.local import stack as whole
@@ -21,6 +21,7 @@ from deploy.local.leash import Leash
 from tests.services.lobby.test_board import until
 
 ROOM = "happy-beginner"
+MATCHED_ROOM = "rob-beginner"
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ async def test_bots_fill_a_table_and_play_and_the_hand_is_counted(town: whole.St
     async with guests(town, 1) as (person,), guests(town, 2, bots=True) as bots:
         assert all(bot.player.bot for bot in bots)
         three = [person, *bots]
-        tickets = [(session, await session.join("rob-beginner")) for session in (*bots, person)]
+        tickets = [(session, await session.join(MATCHED_ROOM)) for session in (*bots, person)]
         (table_id,) = {await session.matched(ticket.ticket_id) for session, ticket in tickets}
 
         async def play(session: Session) -> list[str]:
@@ -76,6 +77,43 @@ async def test_bots_fill_a_table_and_play_and_the_hand_is_counted(town: whole.St
         assert sum(counts.landlord_wins + counts.farmer_wins for counts in found) in (1, 2)
         winners = [counts.greatest_multiplier for counts in found if counts.greatest_multiplier]
         assert set(winners) == {record.outcome.multiplier}
+
+
+async def test_bots_of_the_house_fill_one_table_after_the_other(town: whole.Stack) -> None:
+    async with Gateway(town.address) as door, guests(town, 1) as (person,):
+        keeping = asyncio.create_task(house.keep(door, secrets.token_bytes(32), 2, [MATCHED_ROOM]))
+        try:
+            async with asyncio.timeout(60):
+                for _ in range(2):
+                    async with person.table(await find_table(person, MATCHED_ROOM)) as table:
+                        assert [seat.player.bot for seat in table.state.seats].count(True) == 2
+                        assert len(await Player(seed=3).play(table, 1)) == 1
+        finally:
+            keeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeping
+
+
+async def test_bots_leave_a_table_without_people(town: whole.Stack) -> None:
+    """At a table by choice, which outlives who leaves it."""
+    async with Gateway(town.address) as door, guests(town, 1) as (person,):
+        keeping = asyncio.create_task(house.keep(door, secrets.token_bytes(32), 2, [ROOM]))
+        try:
+            async with asyncio.timeout(60):
+                async with person.table(await find_table(person, ROOM)) as table:
+                    bots = [seat.player.player_id for seat in table.state.seats if seat.player.bot]
+                    assert len(bots) == 2
+                    await table.act(Leave())
+
+                async def gone() -> bool:
+                    tables = await person.tables(ROOM)
+                    return not any(player.player_id in bots for table in tables for player in table.players)
+
+                await until(gone)
+        finally:
+            keeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeping
 
 
 async def test_br_086_of_two_who_want_the_last_seat_one_gets_it(town: whole.Stack) -> None:
@@ -113,7 +151,7 @@ async def test_br_074_br_095_one_account_has_one_seat(town: whole.Stack) -> None
             return answer.profile.table_id == made.table_id
 
         await until(known)
-        for elsewhere in (person.sit(other.table_id), person.join("rob-beginner")):
+        for elsewhere in (person.sit(other.table_id), person.join(MATCHED_ROOM)):
             with pytest.raises(Refusal) as refused:
                 await elsewhere
             assert (refused.value.reason, refused.value.data["table_id"]) == ("ALREADY_SEATED", made.table_id)
@@ -141,9 +179,9 @@ async def test_a_table_by_choice_is_listed_with_who_sits_there(town: whole.Stack
 
 async def test_who_is_matched_and_asks_again_is_sent_to_his_table(town: whole.Stack) -> None:
     async with guests(town, 3) as three:
-        tickets = [await session.join("rob-beginner") for session in three]
+        tickets = [await session.join(MATCHED_ROOM) for session in three]
         table_id = await three[0].matched(tickets[0].ticket_id)
-        again = await three[0].join("rob-beginner")
+        again = await three[0].join(MATCHED_ROOM)
         assert (again.ticket_id, again.table_id) == (tickets[0].ticket_id, table_id)
         for session in three:
             async with session.table(table_id) as table:
