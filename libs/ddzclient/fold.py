@@ -234,6 +234,8 @@ def _redealing(state: Snapshot, _: events_pb2.Redealing) -> None:
 def _hand_voided(state: Snapshot, event: events_pb2.HandVoided) -> None:
     state.redeals = event.redeals
     del state.trick[:]
+    if event.proofs:
+        state.proof.CopyFrom(event.proofs[-1])
 
 
 def _hand_won(state: Snapshot, event: events_pb2.HandWon) -> None:

@@ -98,7 +98,8 @@ class SeedGiven:
 class Move:
     """An event of the hand. `by_trustee`: the server acted, for a trustee seat or because the clock ran out.
 
-    A deal carries its proof; a win and a flee carry the outcome and the factors of the multiplier.
+    A deal carries its proof, and so does a hand in which all have passed, now with the server's seed; a win and a flee
+    carry the outcome and the factors of the multiplier.
     """
 
     event: HandEvent
@@ -110,10 +111,11 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class HandVoided:
-    """The table voids a hand: left, absent, refused. `redeals` stays what it was."""
+    """The table voids a hand: left, absent, refused. `redeals` stays what it was, `proofs` are revealed."""
 
     reason: str
     redeals: int
+    proofs: tuple[Proof, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Final
 
 import doudizhu
 from doudizhu import Illegal, bot
-from doudizhu.hand import Action, CloseShowWindow, DealCards, Dealt, Fled, Flee, Redealing, Won
+from doudizhu.hand import Action, CloseShowWindow, DealCards, Dealt, Fled, Flee, Redealing, Voided, Won
 from doudizhu.hand import Phase as HandPhase
 from doudizhu.refusal import Reason as RuleReason
 from services.table import commands, events
@@ -36,7 +36,7 @@ def ledger_opened(draft: Draft, command: commands.LedgerOpened) -> None:
     if leaving and table.terms.matched:
         move(draft, Flee(min(leaving, key=lambda number: draft.table.seats[number].leaving), 0))
     elif leaving:
-        draft.emit(events.HandVoided("left", draft.table.redeals))
+        void(draft, "left")
 
 
 def ledger_refused(draft: Draft, command: commands.LedgerRefused) -> None:
@@ -44,7 +44,7 @@ def ledger_refused(draft: Draft, command: commands.LedgerRefused) -> None:
     table = draft.table
     if table.stage is not Stage.OPENING or table.hand_id != command.hand_id:
         return
-    draft.emit(events.HandVoided("refused", table.redeals))
+    void(draft, "refused")
     number = table.seat_of(command.player_id)
     if number is not None:
         seat = table.seats[number]
@@ -175,11 +175,18 @@ def _emit_moves(draft: Draft, moves: list[events.Move]) -> None:
         _void_without_people(draft)
 
 
+def void(draft: Draft, reason: str) -> None:
+    """The hand ends without a result; what it was dealt from is told to all (D-07)."""
+    draft.emit(events.HandVoided(reason, draft.table.redeals, draft.table.proofs))
+
+
 def _completed(table: Table, one: events.Move) -> events.Move:
-    """Adds the proof to a deal, the outcome to an end."""
+    """Adds the proof to a deal and to a hand in which all have passed, the outcome to an end."""
     event = one.event
     if isinstance(event, Dealt):
         return events.Move(event, proof=replace(table.proofs[-1], server_seed=b""))
+    if isinstance(event, Voided):
+        return events.Move(event, one.by_trustee, proof=table.proofs[-1])
     if isinstance(event, Won | Fled):
         assert table.hand is not None
         over = doudizhu.evolve(table.hand, event)
@@ -194,7 +201,7 @@ def _void_without_people(draft: Draft) -> None:
     if not all(seat.trustee for seat in table.seats):
         return
     if table.hand.deals >= MAX_DEALS or not any(seat.connection for seat in table.seats):
-        draft.emit(events.HandVoided("absent", table.redeals))
+        void(draft, "absent")
 
 
 def ledger_settled(draft: Draft, command: commands.LedgerSettled) -> None:
@@ -229,7 +236,7 @@ def ledger_voided(draft: Draft, command: commands.LedgerVoided) -> None:
         return
     assert table.hand is not None
     if not table.hand.voided:
-        draft.emit(events.HandVoided("refused", table.redeals))
+        void(draft, "refused")
     all_passed = table.hand.voided and table.hand.phase is HandPhase.OVER and table.hand.deals > 0
     at_once = all_passed and not table.book.countdown_after_void and may_start(table)
     if at_once and not absent(table):

@@ -172,7 +172,7 @@ def _leave(draft: Draft, command: commands.Leave) -> None:
             hands.flee(draft, number)
         else:
             draft.emit(events.LeaveAsked(number))
-            draft.emit(events.HandVoided("left", table.redeals))
+            hands.void(draft, "left")
         return
     seating.leave(draft, command)
 

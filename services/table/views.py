@@ -21,15 +21,24 @@ class Viewer:
 
 
 def viewer(table: Table, player_id: str) -> Viewer:
-    """A player sees his cards; an observer those of his seat, if its player allows it."""
+    """A player sees his cards; an observer those of his seat, if its player allows it.
+
+    Whoever takes a seat after a hand, or observes it from then on, has no part in the cards that were played on it.
+    """
     seat = table.seat_of(player_id)
     if seat is not None:
-        return Viewer(seat, False, seat)
+        return Viewer(seat, False, seat if _plays(table, seat) else None)
     observer = table.observer_of(player_id)
     if observer is None:
         return Viewer(None, False, None)
-    allowed = table.seats[observer.seat].observers_allowed
+    allowed = table.seats[observer.seat].observers_allowed and _plays(table, observer.seat)
     return Viewer(observer.seat, True, observer.seat if allowed else None)
+
+
+def _plays(table: Table, number: int) -> bool:
+    """Whether who sits there plays the hand, or has played it."""
+    person = table.seats[number].person
+    return not table.players or (person is not None and table.players[number].player_id == person.player_id)
 
 
 def hand_for(table: Table, who: Viewer) -> Hand | None:

@@ -139,6 +139,8 @@ def _move_to(message: events_pb2.Event, move: events.Move) -> None:
     elif isinstance(event, hand.Voided):
         message.hand_voided.reason = "all_passed"
         message.hand_voided.redeals = event.redeals
+        assert move.proof is not None
+        message.hand_voided.proofs.append(proof_to(move.proof, reveal=True))
     else:
         name, kind, fields = _HAND[type(event)]
         values = {field: getattr(event, field) for field in fields}
@@ -217,9 +219,10 @@ def _fled_from(body: events_pb2.HandFled) -> events.Move:
 
 
 def _voided_from(body: events_pb2.HandVoided) -> events.Event:
+    proofs = tuple(proof_from(proof) for proof in body.proofs)
     if body.reason == "all_passed":
-        return events.Move(hand.Voided(body.redeals))
-    return events.HandVoided(body.reason, body.redeals)
+        return events.Move(hand.Voided(body.redeals), proof=proofs[-1] if proofs else None)
+    return events.HandVoided(body.reason, body.redeals, proofs)
 
 
 # ---- the table's own ----------------------------------------------------------------------------------------------
@@ -259,7 +262,11 @@ _SPECIAL_TO: Final[dict[type, Callable[[events_pb2.Event, Any], None]]] = {
     events.TrusteeSet: _trustee_set_to,
     events.HandOpened: lambda message, event: message.hand_opened.carried_chips.extend(event.carried_chips),
     events.HandVoided: lambda message, event: message.hand_voided.CopyFrom(
-        events_pb2.HandVoided(reason=event.reason, redeals=event.redeals)
+        events_pb2.HandVoided(
+            reason=event.reason,
+            redeals=event.redeals,
+            proofs=[proof_to(proof, reveal=True) for proof in event.proofs],
+        )
     ),
     events.HandSettled: lambda message, event: message.hand_settled.CopyFrom(result_to(event.result)),
     events.ObserverJoined: lambda message, event: message.observer_joined.CopyFrom(

@@ -88,7 +88,7 @@ def _add_hand(snapshot: events_pb2.Snapshot, table: Table, hand: Hand) -> None:
         snapshot.on_table_seat = hand.on_table_seat
     snapshot.trick.extend(_step_to(step) for step in table.trick)
     if table.proofs:
-        over = table.stage not in (Stage.OPENING, Stage.HAND, Stage.SETTLING)
+        over = hand.voided or table.stage not in (Stage.OPENING, Stage.HAND, Stage.SETTLING)
         snapshot.proof.CopyFrom(proof_to(table.proofs[-1], reveal=over))
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import doudizhu
 from doudizhu import Refusal, Stakes
-from doudizhu.hand import Action, Play
+from doudizhu.hand import Action, Bid, Call, Play
+from doudizhu.hand import Phase as HandPhase
 from services.table import commands, events, life, log, wire
 from services.table.clocks import clock, wake_at_ms
 from services.table.record import record_of
@@ -191,6 +192,16 @@ def rob_match(**changes: object) -> Sim:
     sim = Sim.open(terms("rob", **changes), person(1), person(2), person(3))
     sim.connect_all()
     return sim
+
+
+def pass_all(sim: Sim) -> None:
+    """Everybody passes the bidding or the calling."""
+    for _ in range(3):
+        hand = sim.table.hand
+        assert hand is not None
+        assert hand.turn is not None
+        asked = Bid(hand.turn, 0) if hand.phase is HandPhase.BID else Call(hand.turn, False)
+        sim.act(hand.turn, asked)
 
 
 def refusal(sim: Sim, command: commands.Command) -> Refusal:

@@ -15,9 +15,7 @@ from google.protobuf.message import Message
 from ddz.common.v1 import hand_pb2
 from ddz.table.v1 import events_pb2, table_pb2
 from services.table import log
-from services.table.events import Committed, Move
-from services.table.table import Table
-from services.table.views import hand_for, viewer
+from services.table.events import Committed
 from tests.services.table.bots import begin, play_hands
 from tests.services.table.stack import Client, Stack, act, look, metadata, terms, until
 
@@ -55,13 +53,49 @@ def cards_in(message: Message) -> set[int]:
     return found
 
 
-def known_to(table: Table, player_id: str) -> set[int]:
-    """The cards that a person may know of the hand as it stands."""
-    hand = hand_for(table, viewer(table, player_id))
-    if hand is None:
-        return set()
-    known = {card for cards in (*hand.hands, hand.bottom) if cards is not None for card in cards}
-    return known | ({hand.marked} if hand.marked is not None else set())
+class Knowledge:
+    """The cards of a hand that one person may know, told from the rules and the log alone: none of the code that
+    decides what is sent has a say in it.
+    """
+
+    def __init__(self, player_id: str) -> None:
+        self.known: set[int] = set()
+        self._player_id = player_id
+        self._hands: list[set[int]] = []
+        self._bottom: set[int] = set()
+        self._own: int | None = None  # the seat he plays this hand on
+        self._sits: int | None = None
+        self._observes: int | None = None
+        self._allowed: set[int] = set()
+
+    def take(self, message: events_pb2.Event) -> None:
+        """One more event of the log."""
+        match message.WhichOneof("event"):
+            case "seat_taken" if message.seat_taken.player.player_id == self._player_id:
+                self._sits = message.seat_taken.seat
+            case "seat_left" if message.seat_left.player_id == self._player_id:
+                self._sits = None
+            case "observer_joined" if message.observer_joined.observer.player_id == self._player_id:
+                self._observes = message.observer_joined.seat
+            case "cards_allowed":
+                change = self._allowed.add if message.cards_allowed.allow else self._allowed.discard
+                change(message.cards_allowed.seat)
+            case "dealt":
+                self._hands = [set(cards.cards) for cards in message.dealt.hands]
+                self._bottom, self._own = set(message.dealt.bottom), self._sits
+                self.known = {message.dealt.marked_card} if message.dealt.HasField("marked_card") else set()
+            case "landlord_set":
+                self._hands[message.landlord_set.seat] |= self._bottom
+                self.known |= self._bottom
+            case "played":
+                self.known |= set(message.played.combo.cards)
+            case "shown":
+                self.known |= self._hands[message.shown.seat]
+            case "hand_won":
+                self.known |= set().union(*self._hands)
+        for seat in (self._own, self._observes if self._observes in self._allowed else None):
+            if seat is not None and self._hands:
+                self.known |= self._hands[seat]
 
 
 async def log_of(stack: Stack, table_id: str) -> list[log.Entry]:
@@ -73,21 +107,14 @@ def check_frames(client: Client, entries: list[log.Entry]) -> int:
     """Every frame names only cards that its person knew by then, and no seed before the hand is over."""
     known_by_seq: dict[int, set[int]] = {}
     secret_until: dict[bytes, int] = {}
-    table: Table | None = None
-    known: set[int] = set()
-    for entry in entries:
-        for stamped in entry.stamped:
-            table = log.fold(client.table_id, table, stamped)
-            if isinstance(stamped.event, Committed):
-                known = set()
-                secret_until[stamped.event.server_seed] = 1 << 60
-            if isinstance(stamped.event, Move):
-                known = known | cards_in(entry.messages[entry.stamped.index(stamped)].played)
-            known = known | known_to(table, client.player_id)
-            known_by_seq[stamped.seq] = set(known)
-            if table.last_result is not None:
-                for proof in table.last_result.proofs:
-                    secret_until[proof.server_seed] = min(secret_until[proof.server_seed], stamped.seq)
+    knowledge = Knowledge(client.player_id)
+    for message in (message for entry in entries for message in entry.messages):
+        knowledge.take(message)
+        known_by_seq[message.seq] = set(knowledge.known)
+        if message.HasField("committed"):
+            secret_until[message.committed.server_seed] = 1 << 60
+        for proof in (*message.hand_settled.proofs, *message.hand_voided.proofs):
+            secret_until[proof.server_seed] = min(secret_until[proof.server_seed], message.seq)
     checked = 0
     for frame, raw in zip(client.frames, client.raw, strict=True):
         messages: list[Message] = [frame.snapshot] if frame.HasField("snapshot") else list(frame.events.events)
@@ -258,6 +285,26 @@ async def test_a_leave_shows_the_cards_to_the_seats_observers_and_taking_it_back
     await until(lambda: observer.snapshot and not observer.snapshot.seats[0].cards.cards)
     for client in clients:
         await client.close()
+
+
+async def test_who_takes_the_seat_of_one_who_has_fled_sees_none_of_his_cards(stack: Stack) -> None:
+    table_id, ids, clients = await dealt_table(stack)
+    await clients[0].act(leave=table_pb2.Leave())
+    await until(lambda: clients[1].last("hand_settled"))
+    newcomer, watcher = await stack.players(count=2)
+    await stack.nodes[1].internal.Sit(table_pb2.SitRequest(table_id=table_id, player=newcomer, seat=0))
+    client = await stack.client(newcomer.player_id, table_id, node=1).open()
+    await client.act(allow_observers=table_pb2.AllowObservers(allow=True))
+    await stack.nodes[1].internal.Observe(table_pb2.ObserveRequest(table_id=table_id, observer=watcher, seat=0))
+    observer = await stack.client(watcher.player_id, table_id).open()
+    for one in (client, observer):
+        assert one.snapshot is not None
+        assert one.snapshot.you == 0
+        assert cards_in(one.snapshot) == set()
+    kept = await look(stack.nodes[0], table_id, ids[1])
+    assert [len(seat.cards.cards) for seat in kept.seats] == [0, 17, 0]
+    for each in (*clients, client, observer):
+        await each.close()
 
 
 async def test_a_stranger_sees_nothing(stack: Stack) -> None:

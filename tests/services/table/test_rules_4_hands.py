@@ -11,23 +11,13 @@ from services.table.clocks import clock
 from services.table.commands import Connect, Disconnect, Leave, SetTrustee
 from services.table.table import Phase, Stage, Trustee
 from services.table.terms import Clocks
-from tests.services.table.sim import Sim, classic_table, happy_table, person, refusal, rob_match, terms
+from tests.services.table.sim import Sim, classic_table, happy_table, pass_all, person, refusal, rob_match, terms
 
 SEEDS = Clocks(seed_ms=1_000)
 
 
 def names(found: list[events.Event]) -> list[str]:
     return [type(one.event).__name__ if isinstance(one, events.Move) else type(one).__name__ for one in found]
-
-
-def pass_all(sim: Sim) -> None:
-    """Everybody passes the bidding or the calling."""
-    for _ in range(3):
-        hand = sim.table.hand
-        assert hand is not None
-        assert hand.turn is not None
-        asked = Bid(hand.turn, 0) if hand.phase is HandPhase.BID else Call(hand.turn, False)
-        sim.act(hand.turn, asked)
 
 
 def to_play(sim: Sim, *, but: int | None = None) -> int:

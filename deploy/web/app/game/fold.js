@@ -182,6 +182,7 @@ const FOLDS = {
   handVoided: (state, event) => {
     state.redeals = event.redeals;
     state.trick = [];
+    state.proof = event.proofs?.at(-1) ?? state.proof;
   },
   handWon: (state, event) => {
     state.seats.forEach((seat, index) => {

@@ -1128,19 +1128,25 @@ class HandVoided(_message.Message):
 
     REASON_FIELD_NUMBER: _builtins.int
     REDEALS_FIELD_NUMBER: _builtins.int
+    PROOFS_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """all_passed, left, absent, refused"""
     redeals: _builtins.int
     """carried into the next hand"""
+    @_builtins.property
+    def proofs(self) -> _containers.RepeatedCompositeFieldContainer[_hand_pb2.DealProof]:
+        """one for each deal, with the server's seed: anybody can verify them"""
+
     def __init__(
         self,
         *,
         reason: _builtins.str = ...,
         redeals: _builtins.int = ...,
+        proofs: _abc.Iterable[_hand_pb2.DealProof] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "redeals", b"redeals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["proofs", b"proofs", "reason", b"reason", "redeals", b"redeals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
