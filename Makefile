@@ -1,6 +1,6 @@
 # `make help` lists what there is. Everything runs in .venv, which `make setup` makes when it is needed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down backup restore status test check check-deploy variables golden scaling load proto lock
+.PHONY: help setup demo up down backup restore status test check check-deploy variables golden scaling load sim proto lock
 
 # The first Python that is new enough; `make PYTHON=/path/to/python3.12 demo` names another.
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -64,6 +64,9 @@ check-deploy: setup ## Compose, Dockerfile and Kubernetes files by the real tool
 variables: setup ## write what the services read from the environment into docs/operations.md
 	@$(PY) -m deploy.local.variables
 
+scaling: setup ## compute docs/scaling.md from its figures
+	@$(PY) docs/scaling.py
+
 golden: setup ## add what this release stores of tables and hands to tests/golden; what is there stays
 	@$(PY) -m tests.golden.make
 
@@ -74,6 +77,9 @@ proto: setup ## generate libs/ddz, docs/api and the descriptors from proto/
 
 load: setup ## people of all kinds play through the gateway; a report says how it went (ARGS="--help")
 	@$(RUN) $(PY) -m tests.load $(ARGS)
+
+sim: setup ## play hands in a simulated system that fails all the time, the same again for the same SEED (SEED=1 HANDS=1000)
+	@$(RUN) $(PY) -m tests.sim.system
 
 $(BENCHES): bench-%: setup
 	@$(PY) -m tests.bench.bench_$* $(ARGS)

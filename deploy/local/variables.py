@@ -24,7 +24,7 @@ from servicekit.config import describe
 DOCUMENT: Final = ROOT / "docs" / "operations.md"
 EVERYWHERE: Final = "every process"
 
-_PART: Final = re.compile("(<!-- variables: .* -->\n)(.*?)(<!-- end of variables -->)", re.DOTALL)
+_PART: Final = re.compile("(<!-- variables: [^\n]* -->\n)(.*?)(<!-- end of variables -->)", re.DOTALL)
 # The first that a name ends with.
 _UNITS: Final = (
     ("_PER_S", "a second"),
