@@ -273,6 +273,7 @@ async def over_grpc(leash: Leash, scratch: Path, ledger: Ledger, instances: int)
     with servers.nats(leash, scratch / "nats", ports.free(1)[0]) as bus:
         numbers = ports.free(2 * instances)
         environment = servers.environment() | {"DDZ_POSTGRES_DSN": ledger.dsn, "DDZ_NATS_URL": bus.url}
+        environment["DDZ_LEDGER_CONNECTIONS"] = str(max(1, CONNECTIONS // instances))
         argv = [sys.executable, "-m", "services.ledger"]
         waiting = await ledger.root.fetchval("SELECT count(*) FROM ledger.outbox")
         children = []
@@ -378,7 +379,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trios", type=int, default=15_000, help="hands settled in a round")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of settlements and of TPC-B in turn")
-    parser.add_argument("--instances", type=int, default=1, help="processes of the service that are called over gRPC")
+    # One process of Python takes one core at most, and gRPC is most of what it does.
+    parser.add_argument("--instances", type=int, default=2, help="processes of the service that are called over gRPC")
     parser.add_argument("--stored", type=int, default=0, help="measure again with so many stored transfers")
     arguments = parser.parse_args()
     scratch = folders.scratch()
