@@ -154,6 +154,17 @@ def test_prometheus_looks_where_metrics_are() -> None:
     assert DOORS["metrics"] == METRICS
 
 
+def test_what_compose_mounts_is_in_the_repository() -> None:
+    mounted = [
+        mount.split(":")[0]
+        for one in compose()["services"].values()
+        for mount in one.get("volumes", [])
+        if mount[0] == "."
+    ]
+    assert len(mounted) == 4
+    assert [path for path in mounted if not (ROOT / path).exists()] == []
+
+
 def test_every_deployment_scales_and_is_never_taken_away_whole() -> None:
     deployments = {
         one["metadata"]["name"] for at, one in manifests() if one["kind"] == "Deployment" and at[:4] == "base"
