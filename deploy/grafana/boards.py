@@ -41,6 +41,7 @@ OVERVIEW: Final = Board(
         "Faults and reports": (
             graph("Faults of our own", "ops", rate("ddz_faults_total", "job, where")),
             graph("Reports of tables to the lobby", "ops", rate("ddz_lobby_reports_total", "result")),
+            graph("Changes of the rooms file", "ops", rate("ddz_rooms_reloads_total", "job, result")),
         ),
     },
 )
@@ -218,7 +219,14 @@ BUSINESS: Final = Board(
         "Hands": (
             graph("Hands by book", "ops", _HANDS),
             graph("Hands by result", "ops", rate("ddz_table_hands_total", "result")),
-            graph("Multiplier, median and p95", "short", *quantiles("ddz_table_multiplier", 0.5, 0.95, by="book")),
+            graph(
+                "Multiplier, mean",
+                "short",
+                _share(
+                    rate("ddz_table_multiplier_sum", "book"), rate("ddz_table_multiplier_count", "book"), "{{book}}"
+                ),
+            ),
+            graph("Multiplier, p95", "short", *quantiles("ddz_table_multiplier", 0.95, by="book")),
             graph(
                 "Share of hands that somebody fled from",
                 "percentunit",

@@ -160,14 +160,14 @@ def _streams(pair: Pair) -> dict[str, float]:
 def _hands(pair: Pair) -> Section:
     results = pair.rates("ddz_table_hands_total", "result")
     books = pair.rates("ddz_table_hands_total", "book")
-    multiplier = pair.quantile("ddz_table_multiplier", 0.5)
+    multiplier = pair.mean("ddz_table_multiplier")
     return Section(
         "Hands",
         (
             *((book, per_second(books[book])) for book in sorted(books)),
             *((result, per_second(results[result])) for result in sorted(results)),
             ("deals nobody wanted", per_second(pair.rate("ddz_table_redeals_total"))),
-            ("multiplier, median", "-" if math.isnan(multiplier) else f"{multiplier:.1f}"),
+            ("multiplier, mean", "-" if math.isnan(multiplier) else f"{multiplier:.1f}"),
         ),
     )
 
