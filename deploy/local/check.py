@@ -57,6 +57,7 @@ CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("generated code", lambda: _run(sys.executable, "proto/generate.py", "--check")),
     ("API reference", lambda: _run(sys.executable, "-m", "deploy.reference", "--check")),
     ("dashboards", lambda: _run(sys.executable, "-m", "deploy.grafana", "--check")),
+    ("documented metrics", lambda: _run(sys.executable, "-m", "deploy.local.measured", "--check")),
     ("documented variables", lambda: _run(sys.executable, "-m", "deploy.local.variables", "--check")),
     ("scaling", lambda: _run(sys.executable, "docs/scaling.py", "--check")),
     ("buf lint", lambda: _run(BIN / "buf", "lint", IMAGE, "--config", "proto/buf.yaml")),
