@@ -74,7 +74,6 @@ proto: setup ## generate libs/ddz, docs/api and the descriptors from proto/
 	@$(PY) proto/generate.py
 	@$(PY) proto/generate.py --image build/ddz.binpb
 	@$(PY) -m deploy.reference
-	@$(PY) -m deploy.reference
 
 load: setup ## people of all kinds play through the gateway; a report says how it went (ARGS="--help")
 	@$(RUN) $(PY) -m tests.load $(ARGS)
