@@ -53,6 +53,12 @@ class Seen:
     reconnects: int = 0
     calls: int = 0
     errors: list[str] = field(default_factory=list)
+    restarts: list[tuple[int, str]] = field(default_factory=list)  # when, in ms of the epoch, and which
+
+    def when(self, at_ms: int) -> str:
+        """A moment by the restart before it."""
+        began_ms, names = max((one for one in self.restarts if one[0] <= at_ms), default=(at_ms, "no restart"))
+        return f"{at_ms - began_ms} ms after {names}"
 
 
 class Slow(Player):
@@ -178,6 +184,7 @@ async def roll(running: stack.Stack, seen: Seen, *, one_by_one: bool, pause_s: f
     took = []
     for wave in waves:
         await asyncio.sleep(pause_s)
+        seen.restarts.append((time.time_ns() // 1_000_000, ", ".join(wave)))
         took.append(await restart(running, *wave))
         print(f"restarted {', '.join(wave)} in {took[-1]:.1f} s, {len(seen.hands)} hands so far", flush=True)
     return took
@@ -208,10 +215,14 @@ async def check(running: stack.Stack, seen: Seen, took: Sequence[float]) -> dict
         wrong += [f"{hand_id}: {sentence}" for sentence in verify(found.record, found.settlement)]
         wrong += [f"{hand_id}: a seat fled"] if found.record.outcome.HasField("fled") else []
         acts.update(action.by_trustee for action in found.record.actions)
+        wrong += [
+            f"{hand_id}: seat {action.seat} did not {action.WhichOneof('action')} itself, {seen.when(action.at_ms)}"
+            for action in found.record.actions
+            if action.by_trustee
+        ]
     async with server.channel(running.grpc_address("ledger"), running.fleet.operator) as channel:
         audit = await ledger_pb2_grpc.LedgerInternalServiceStub(channel).Audit(ledger_pb2.AuditRequest(), timeout=60.0)
     wrong += list(audit.faults)
-    wrong += [f"{acts[True]} actions by a trustee or an expired clock"] if acts[True] else []
     wrong += [f"{name} is {getattr(audit, name)}" for name in ("hands_open", "hands_voided") if getattr(audit, name)]
     if audit.hands_settled != len(seen.hands):
         wrong.append(f"the ledger settled {audit.hands_settled} hands, players saw {len(seen.hands)}")

@@ -61,6 +61,10 @@ def test_up_again_status_and_down(folder: Path) -> None:
     again = local("up", f"--folder={folder}", f"--port={port}")
     assert (again.returncode, again.stdout.split(";")[0]) == (0, "The stack runs already")
     assert local("status", f"--folder={folder}").returncode == 0
+    backup = folder.parent / "ddz.dump.gz"
+    assert local("backup", f"--folder={folder}", str(backup)).stdout == f"The database is in {backup}.\n"
+    refused = local("restore", f"--folder={folder}", str(backup))
+    assert (refused.returncode, refused.stderr) == (1, "The stack runs: `make down` first.\n")
     started = pids(folder)
     assert len(started) == (10 if prometheus.binary() else 9)
     down = local("down", f"--folder={folder}")
