@@ -7,6 +7,7 @@ name -> x-player-name (base64url of UTF-8, as headers are ASCII).
 from __future__ import annotations
 
 import base64
+import ipaddress
 from typing import Any, Final
 
 from ddz.common.v1 import common_pb2
@@ -43,8 +44,17 @@ def player_id_or_none(context: Any) -> str:
 
 
 def address(context: Any) -> str:
-    """Where the call came from: the last address, which the gateway added itself; empty when it did not come by it."""
-    return _value(context, FORWARDED_HEADER).rpartition(",")[2].strip()
+    """Where the call came from: the last address, which the gateway added itself; empty when it did not come by it.
+
+    Of IPv6 it is the network of 64 bits, which is what one household has.
+    """
+    last = _value(context, FORWARDED_HEADER).rpartition(",")[2].strip()
+    try:
+        found = ipaddress.IPv6Address(last)
+    except ValueError:
+        return last
+    mapped = found.ipv4_mapped
+    return str(mapped or ipaddress.IPv6Network((found, 64), strict=False))
 
 
 def _value(context: Any, header: str) -> str:

@@ -46,8 +46,13 @@ class Seats:
         if players:
             self._seated[summary.table_id] = (now + LEASE_S, players)
             self._table_of.update(dict.fromkeys(players, summary.table_id))
-        while self._seated and next(iter(self._seated.values()))[0] <= now:
-            self._drop(next(iter(self._seated)))
+        self._forget_silent(now)
+
+    @property
+    def seated(self) -> int:
+        """How many players sit at tables."""
+        self._forget_silent(time.monotonic())
+        return len(self._table_of)
 
     def hint(self, player_id: str) -> str:
         """The table at which a player probably sits; empty when none has said so lately."""
@@ -90,6 +95,10 @@ class Seats:
         finally:
             if not bus.is_closed:
                 await subscription.unsubscribe()
+
+    def _forget_silent(self, now: float) -> None:
+        while self._seated and next(iter(self._seated.values()))[0] <= now:
+            self._drop(next(iter(self._seated)))
 
     def _drop(self, table_id: str, keep: frozenset[str] = frozenset()) -> None:
         _, players = self._seated.pop(table_id, (0.0, frozenset()))

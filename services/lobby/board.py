@@ -7,7 +7,7 @@ import contextlib
 import functools
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -109,7 +109,7 @@ class Board:
             raise Refusal(Reason.LIMIT_REACHED, f"At most {_STREAMS_A_PLAYER} lobby streams a player.")
         self._streams[player_id] += 1
         try:
-            await self._presence.seen([player_id])
+            await self._presence.seen(self._without_seat([player_id]))
             async for frame in self._frames(room_id):
                 yield frame
         finally:
@@ -150,7 +150,7 @@ class Board:
 
     def _add_rooms(self, frame: lobby_pb2.WatchLobbyResponse, room_id: str, shown: dict[str, bytes]) -> None:
         """Adds the rooms that differ from what the stream has been shown."""
-        frame.online = self._presence.online
+        frame.online = self._presence.online + self._seats.seated
         for room, packed in self._rooms_shown():
             if room_id in ("", room.room_id) and shown.get(room.room_id) != packed:
                 shown[room.room_id] = packed
@@ -195,11 +195,15 @@ class Board:
             await asyncio.sleep(_SWEEP_S)
             if self._directory.expire(_now_ms()):
                 self._wake()
-            await self._presence.beat(list(self._streams))
+            await self._presence.beat(self._without_seat(self._streams))
             for room in self._rooms.all():
                 counts = self._directory.counts(room.room_id)
                 TABLES.labels(room.room_id).set(counts.tables)
                 PLAYERS.labels(room.room_id).set(counts.players)
+
+    def _without_seat(self, player_ids: Iterable[str]) -> list[str]:
+        """Those who are counted as watchers: who sits at a table is counted there."""
+        return [player_id for player_id in player_ids if not self._seats.hint(player_id)]
 
     def _rooms_changed(self) -> None:
         self._rooms_version += 1

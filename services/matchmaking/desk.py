@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ddz.common.v1 import common_pb2
@@ -67,16 +68,17 @@ class Desk:
         raise Refusal(Reason.UNAVAILABLE, "Too many joins at once; try again.")
 
     async def quick_start(self, player: common_pb2.Player, book: str) -> Ticket:
-        """Joins the best room for the player's chips, or finds the ticket he has; raises BELOW_MINIMUM for no room."""
+        """Joins the best room for the player's chips, or finds the ticket he has.
+
+        Raises NOT_FOUND when no room plays the book, BELOW_MINIMUM or ABOVE_MAXIMUM when none is open to his chips.
+        """
         balance = await self._balances.get(player.player_id)
-        offers = [_offer(room) for room in self._rooms.all()]
-        best = queue.best_room(offers, balance.chips, book)
+        offers = [offer for offer in map(_offer, self._rooms.all()) if book in ("", offer.book)]
+        if not offers:
+            raise Refusal(Reason.NOT_FOUND, "No room plays this book.", field="book")
+        best = queue.best_room(offers, balance.chips)
         if best is None:
-            least = min((offer.minimum_chips for offer in offers if book in ("", offer.book)), default=None)
-            if least is None:
-                raise Refusal(Reason.NOT_FOUND, "No room plays this book.", field="book")
-            words = "No room is open to so few chips." if balance.chips < least else "No room is open to so many chips."
-            raise Refusal(Reason.BELOW_MINIMUM, words, minimum_chips=least, chips=balance.chips)
+            raise _no_room(offers, balance.chips)
         try:
             return await self.join(player, best.room_id)
         except Refusal as refusal:
@@ -107,8 +109,15 @@ class Desk:
         if room_id is None:
             raise Refusal(Reason.NOT_FOUND, "There is no such ticket.", field="ticket_id")
         if room_id not in self._rooms:
-            await self._store.cancel(room_id, ticket_id, now_ms())
+            await self._end(room_id, ticket_id)
         return room_id
+
+    async def _end(self, room_id: str, ticket_id: str) -> None:
+        """Cancels a ticket whose room is gone from the file."""
+        done, _ = await self._store.cancel(room_id, ticket_id, now_ms())
+        if done:
+            counts.CANCELS.labels(room_id, "room_gone").inc()
+            await self._news.changed(room_id, [ticket_id])
 
     async def _entry(self, player: common_pb2.Player, room: lobby_pb2.Room) -> Entry:
         balance = await self._balances.get(player.player_id)
@@ -124,7 +133,7 @@ class Desk:
         """The pointer's ticket. One that never came into its queue is made if it is for this room, else ended."""
         now = now_ms()
         if pointer.room_id not in self._rooms:
-            await self._store.cancel(pointer.room_id, pointer.ticket_id, now)
+            await self._end(pointer.room_id, pointer.ticket_id)
         create &= pointer.room_id == room_id and now - pointer.at_ms < _FRESH_MS
         ticket = await self._store.enter(pointer, entry, now, create=create)
         self._matcher.wake(pointer.room_id)
@@ -149,6 +158,16 @@ class Desk:
         result = "queued" if new else ("seated" if ticket.state is State.MATCHED else "same")
         counts.JOINS.labels(room_id, result).inc()
         return ticket
+
+
+def _no_room(offers: Sequence[queue.RoomTerms], chips: int) -> Refusal:
+    """Why no room takes so many chips: they are too few for the next room up, or else too many for every room."""
+    above = [offer.minimum_chips for offer in offers if offer.minimum_chips > chips]
+    if above:
+        words = "No room is open to so few chips."
+        return Refusal(Reason.BELOW_MINIMUM, words, minimum_chips=min(above), chips=chips)
+    greatest = max(offer.maximum_chips for offer in offers)
+    return Refusal(Reason.ABOVE_MAXIMUM, "No room is open to so many chips.", maximum_chips=greatest, chips=chips)
 
 
 def _offer(room: lobby_pb2.Room) -> queue.RoomTerms:

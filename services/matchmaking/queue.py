@@ -18,6 +18,7 @@ class Reason(StrEnum):
     LIMIT_REACHED = "LIMIT_REACHED"
     ALREADY_SEATED = "ALREADY_SEATED"
     BELOW_MINIMUM = "BELOW_MINIMUM"
+    ABOVE_MAXIMUM = "ABOVE_MAXIMUM"
     UNAVAILABLE = "UNAVAILABLE"
     DRAINING = "DRAINING"
 
@@ -119,11 +120,6 @@ def seat_order(match: str, player_ids: Iterable[str]) -> list[str]:
     return sorted(player_ids, key=lambda player: hashlib.sha256(f"{match}|{player}".encode()).digest())
 
 
-def usual_wait_ms(recent_waits_ms: Sequence[int]) -> int:
-    """What the last tickets waited on average; 0 when nothing is known."""
-    return max(sum(recent_waits_ms) // len(recent_waits_ms), 1) if recent_waits_ms else 0
-
-
 def estimate_ms(usual_wait_ms: int, waited_ms: int) -> int:
     """How long a ticket may still wait, at least a second; 0 when nothing is known."""
     return max(usual_wait_ms - waited_ms, 1_000) if usual_wait_ms else 0
@@ -140,16 +136,11 @@ class RoomTerms:
     base_chips: int
 
 
-def best_room(rooms: Iterable[RoomTerms], chips: int, book: str) -> RoomTerms | None:
-    """The room with the highest base that takes a player with these chips, of one book or, empty, of any.
-
-    Of equals the first of the list; None when there is none.
-    """
+def best_room(rooms: Iterable[RoomTerms], chips: int) -> RoomTerms | None:
+    """The room with the highest base that takes a player with these chips; of equals the first, None for none."""
     fitting = [
         room
         for room in rooms
-        if book in ("", room.book)
-        and chips >= room.minimum_chips
-        and (not room.maximum_chips or chips <= room.maximum_chips)
+        if chips >= room.minimum_chips and (not room.maximum_chips or chips <= room.maximum_chips)
     ]
     return max(fitting, key=lambda room: room.base_chips, default=None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from servicekit.pipe import Pipe, StoreLost
-from services.matchmaking.queue import WINDOWS, State, Strength, Ticket, Window, estimate_ms, usual_wait_ms
+from services.matchmaking.queue import WINDOWS, State, Strength, Ticket, Window, estimate_ms
 
 KEEP_ENDED_S: Final = 3600  # how long the end of a ticket can be asked for
 _REPEATS: Final = 3  # of a command whose answer was lost: each of ours is safe to repeat
@@ -179,8 +179,8 @@ class Store:
     ) -> list[Ticket | None]:
         """Keeps tickets alive for the instance `watcher`, and reads them; `attach` when it begins to watch."""
         arguments = [now_ms + self._patience.lease_ms, watcher, int(attach), *ticket_ids]
-        waits, *found = await self._run("watch", room_id, arguments)
-        usual_ms = usual_wait_ms([int(wait) for wait in waits])
+        usual, *found = await self._run("watch", room_id, arguments)
+        usual_ms = max(round(float(usual)), 1) if usual else 0
         return [
             _ticket(ticket_id, room_id, answer, now_ms, usual_ms) if answer else None
             for ticket_id, answer in zip(ticket_ids, found, strict=True)

@@ -6,5 +6,5 @@ if (t[1] or '') ~= ARGV[4] then return t end
 local n = redis.call('HINCRBY', KEYS[1], 'n', 1)
 local ticket = ARGV[1] .. '-' .. string.format('%d', n)
 redis.call('HSET', KEYS[1], 'ticket', ticket, 'room', ARGV[2], 'at', ARGV[3], 'r' .. n, ARGV[2])
-redis.call('HDEL', KEYS[1], 'r' .. (n - 8))
+if n > 8 then redis.call('HDEL', KEYS[1], 'r' .. (n - 8)) end
 return {ticket, ARGV[2], ARGV[3]}

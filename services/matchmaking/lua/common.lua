@@ -3,13 +3,13 @@
 --   :age         waiting tickets by arrival                :due    waiting tickets by when to look for others next
 --   :bots        waiting bots that only fill tables        :lease  waiting tickets by when their owner counts as gone
 --   :claims      claims by the end of their lease          :owners claim -> the matcher that holds it
---   :waits       what the last matched tickets waited      :epoch  this life of the queue
+--   :usual       what matched tickets waited, on average   :epoch  this life of the queue
 --   :made        matches that JetStream has not been told of yet
 -- A claim is its three ticket ids, sorted, joined by commas. Members of index, age, due and bots are
 -- "<arrival ms, 15 digits>|<near>|<also>|<ticket>", so that equals sort by arrival and need no further look-up.
 local room = KEYS[1]
 local INDEX, AGE, DUE, BOTS = room .. ':index', room .. ':age', room .. ':due', room .. ':bots'
-local LEASE, CLAIMS, OWNERS, WAITS = room .. ':lease', room .. ':claims', room .. ':owners', room .. ':waits'
+local LEASE, CLAIMS, OWNERS, USUAL = room .. ':lease', room .. ':claims', room .. ':owners', room .. ':usual'
 
 local function key_of(ticket)
   return room .. ':t:' .. ticket
@@ -61,13 +61,17 @@ local function finish_waiting(ticket, state, keep_s)
   redis.call('EXPIRE', key, keep_s)
 end
 
--- A ticket as callers read it: state, joined, table, position (0 = not waiting), player; nil when there is none.
+-- A ticket as callers read it: state, joined, table, position (0 = not waiting), when it was matched.
+local function told(state, joined, seated, matched)
+  local position = 0
+  if state == 'waiting' then
+    position = redis.call('ZCOUNT', AGE, '-inf', '(' .. joined) + 1
+  end
+  return {state, joined, seated or '', position, matched or ''}
+end
+
+-- The same of a ticket in Redis; false when there is none.
 local function answer(ticket)
   local t = redis.call('HMGET', key_of(ticket), 'state', 'joined', 'table', 'matched')
-  if not t[1] then return false end
-  local position = 0
-  if t[1] == 'waiting' then
-    position = redis.call('ZCOUNT', AGE, '-inf', '(' .. t[2]) + 1
-  end
-  return {t[1], t[2], t[3] or '', position, t[4] or ''}
+  return t[1] and told(t[1], t[2], t[3], t[4])
 end

@@ -37,15 +37,17 @@ end
 
 local function ticket_at(member)
   local joined, near, also, ticket = parse(member)
-  return {member = member, ticket = ticket, joined = joined, near = near, also = also, window = window(now - joined)}
+  return {member = member, ticket = ticket, joined = joined, near = near, also = also}
+end
+
+local function window_of(one)
+  one.window = one.window or window(now - one.joined)
+  return one.window
 end
 
 -- No window is wider than that of the oldest.
-local function reach()
-  local members = redis.call('ZRANGE', AGE, 0, 0)
-  return members[1] and window(now - parse(members[1])).near or 0
-end
-local reached = reach()
+local first = redis.call('ZRANGE', AGE, 0, 0)[1]
+local widest = first and window(now - parse(first)) or windows[1]
 
 -- Who may come into question for `one`, the longest waiting first: its neighbours by strength, and the oldest of all.
 local function candidates(one)
@@ -54,13 +56,14 @@ local function candidates(one)
     for _, member in ipairs(members) do
       if not known[member] then
         known[member] = true
-        found[#found + 1] = ticket_at(member)
+        local other = ticket_at(member)
+        if within(one, other, widest) then found[#found + 1] = other end
       end
     end
   end
   -- One more than asked for: the ticket finds itself on both sides.
-  take(redis.call('ZRANGEBYSCORE', INDEX, one.near, one.near + reached, 'LIMIT', 0, nearest + 1))
-  take(redis.call('ZREVRANGEBYSCORE', INDEX, one.near, one.near - reached, 'LIMIT', 0, nearest + 1))
+  take(redis.call('ZRANGEBYSCORE', INDEX, one.near, one.near + widest.near, 'LIMIT', 0, nearest + 1))
+  take(redis.call('ZREVRANGEBYSCORE', INDEX, one.near, one.near - widest.near, 'LIMIT', 0, nearest + 1))
   take(redis.call('ZRANGE', AGE, 0, oldest - 1))
   table.sort(found, function(a, b) return a.member < b.member end)
   return found
@@ -73,7 +76,7 @@ local function two_of(one, others, rematches)
   end
   for i = 1, #others - 1 do
     local first = others[i]
-    local allowed = first.joined < one.joined and first.window or one.window
+    local allowed = window_of(first.joined < one.joined and first or one)
     if suit(one, first, allowed) then
       for j = i + 1, #others do
         local second = others[j]
@@ -107,7 +110,7 @@ end
 local function with_bots(one, others)
   local three = {one}
   for _, other in ipairs(others) do
-    local allowed = other.joined < one.joined and other.window or one.window
+    local allowed = window_of(other.joined < one.joined and other or one)
     if within(one, other, allowed) then
       three[2] = other
       break
@@ -120,19 +123,25 @@ local function with_bots(one, others)
   return #three == 3 and three or nil
 end
 
+local claimed = {} -- by member, in this look
+
 local function claim(three)
-  local ids, by_id = {}, {}
+  local ids, by_id, people = {}, {}, {}
   for _, one in ipairs(three) do
     ids[#ids + 1] = one.ticket
     by_id[one.ticket] = one
+    claimed[one.member] = true
+    if one.reserve == '1' then redis.call('ZREM', BOTS, one.member) else people[#people + 1] = one.member end
   end
+  for _, key in ipairs({INDEX, AGE, DUE}) do
+    redis.call('ZREM', key, unpack(people))
+  end
+  redis.call('ZREM', LEASE, unpack(ids))
   table.sort(ids)
   local id = table.concat(ids, ',')
   local found = {id}
   for _, ticket in ipairs(ids) do
     local one = by_id[ticket]
-    withdraw(one.member, one.reserve)
-    redis.call('ZREM', LEASE, ticket)
     redis.call('HSET', key_of(ticket), 'state', 'claimed')
     found[#found + 1] = redis.call('HGET', key_of(ticket), 'who')
     found[#found + 1] = one.joined
@@ -157,7 +166,7 @@ for i = 1, math.min(#late, limit - #due) do
 end
 local result = {#due, redis.call('GET', room .. ':epoch') or ''}
 for _, member in ipairs(due) do
-  if redis.call('ZSCORE', INDEX, member) then -- not claimed a moment ago by another that was due
+  if not claimed[member] then -- a moment ago, by another that was due
     local one = ticket_at(member)
     local others = candidates(one)
     local three = three_for(one, others)

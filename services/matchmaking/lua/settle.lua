@@ -13,7 +13,7 @@ if verb == 'renew' then
 end
 redis.call('ZREM', CLAIMS, claim)
 redis.call('HDEL', OWNERS, claim)
-local players = {}
+local players, waits = {}, {}
 for ticket in string.gmatch(claim, '[^,]+') do
   players[#players + 1] = player_of(ticket)
 end
@@ -24,13 +24,19 @@ for ticket in string.gmatch(claim, '[^,]+') do
     redis.call('HSET', key, 'state', 'matched', 'table', ARGV[4], 'matched', now, 'recent',
       table.concat(players, ','))
     redis.call('EXPIRE', key, ARGV[5])
-    if t[4] ~= '1' then redis.call('LPUSH', WAITS, now - tonumber(t[1])) end
+    if t[4] ~= '1' then waits[#waits + 1] = now - tonumber(t[1]) end
   else
     redis.call('HSET', key, 'state', 'waiting')
     redis.call('ZADD', LEASE, ARGV[5], ticket)
     if t[5] ~= '1' then offer(ticket, t[1], t[2], t[3], t[4], ARGV[6]) end
   end
 end
-redis.call('LTRIM', WAITS, 0, 29)
-if verb == 'matched' then redis.call('HSET', room .. ':made', ARGV[4], ARGV[6]) end
+if verb == 'matched' then
+  redis.call('HSET', room .. ':made', ARGV[4], ARGV[6])
+  local usual = tonumber(redis.call('GET', USUAL) or waits[1])
+  for _, wait in ipairs(waits) do
+    usual = usual + (wait - usual) / 30 -- the last thirty or so count
+  end
+  if usual then redis.call('SET', USUAL, string.format('%.1f', usual)) end
+end
 return 1

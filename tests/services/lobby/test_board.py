@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 from nats.aio.msg import Msg
+from prometheus_client import REGISTRY
 
 from ddz.lobby.v1 import lobby_pb2
 from servicekit.rooms import Rooms
@@ -243,6 +244,27 @@ async def test_presence_follows_the_stream_and_the_seat(town: Town) -> None:
     assert (seen.online, seen.table_id) == (True, "")
 
 
+async def test_everybody_is_counted_as_present_once(found: Settle) -> None:
+    """Two who watch, one of them at a table with a third who does not."""
+    async with found() as town:
+        await town.redis.delete("lobby:online")
+        watching, both, sitting = [await town.player() for _ in range(3)]
+        table_id = new_table()
+        await report(town, table_id, both.id, sitting.id)
+        await until(lambda: listed(town, table_id))
+        first, second = Lobby(watching), Lobby(both)
+        counts: list[int] = []
+
+        async def three() -> bool:
+            counts.append((await one_frame(watching)).online)
+            return counts[-1] == 3
+
+        await until(three)
+        assert max(counts) == 3
+        await first.close()
+        await second.close()
+
+
 async def test_rooms_change_without_a_restart(found: Settle, tmp_path: Path) -> None:
     file = tmp_path / "rooms.yaml"
     content = yaml.safe_load(ROOMS_FILE.read_text())
@@ -257,7 +279,14 @@ async def test_rooms_change_without_a_restart(found: Settle, tmp_path: Path) -> 
             return len(lobby.rooms) == 8 and ROOM not in lobby.rooms
 
         await until(gone)
+        refused = {"result": "refused"}
+        before = REGISTRY.get_sample_value("ddz_rooms_reloads_total", refused) or 0
+
+        async def noticed() -> bool:
+            return (REGISTRY.get_sample_value("ddz_rooms_reloads_total", refused) or 0) > before
+
         content["rooms"][0]["terms"]["book"] = "bridge"
         file.write_text(json.dumps(content))
+        await until(noticed)
         assert len((await town.stub.ListRooms(lobby_pb2.ListRoomsRequest())).rooms) == 8
         await lobby.close()

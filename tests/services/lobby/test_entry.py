@@ -11,6 +11,8 @@ from datetime import timedelta
 
 import jwt
 import pytest
+from argon2 import PasswordHasher
+from argon2.exceptions import VerifyMismatchError
 from google.protobuf import json_format
 
 from ddz.lobby.v1 import lobby_pb2
@@ -18,6 +20,7 @@ from doudizhu.refusal import Refusal
 from servicekit import clients
 from servicekit.config import describe
 from services.lobby import service
+from services.lobby.passwords import Passwords
 from services.lobby.store import Store, Successor
 from tests.services.lobby.conftest import Person, Settle, Town, refusal_of
 
@@ -169,6 +172,36 @@ async def test_log_in_attempts_are_limited_whether_the_name_exists_or_not(town: 
     elsewhere = [("x-forwarded-for", "198.51.100.1, 203.0.113.9")]
     refused = await refusal_of(town.stub.Login(password_login(name, "wrong horse"), metadata=elsewhere))
     assert refused.reason == "BAD_CREDENTIALS"
+
+
+async def test_all_addresses_of_one_ipv6_network_are_one(town: Town) -> None:
+    name = f"name{secrets.token_hex(4)}"
+    reasons = []
+    for host in range(12):
+        metadata = [("x-forwarded-for", f"2001:db8:5:7::{host + 1:x}")]
+        reasons.append(
+            (await refusal_of(town.stub.Login(password_login(name, "wrong horse"), metadata=metadata))).reason
+        )
+    assert reasons == ["BAD_CREDENTIALS"] * 10 + ["RATE_LIMITED"] * 2
+    elsewhere = [("x-forwarded-for", "2001:db8:5:8::1")]
+    refused = await refusal_of(town.stub.Login(password_login(name, "wrong horse"), metadata=elsewhere))
+    assert refused.reason == "BAD_CREDENTIALS"
+
+
+async def test_a_name_that_does_not_exist_costs_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a log-in takes is one argon2 hash with the same parameters, whether there is an account or not."""
+    passwords = Passwords()
+    kept = await passwords.hash("correct horse")
+    worked: list[str] = []
+
+    def verify(self: PasswordHasher, known: str, password: str) -> bool:
+        worked.append(known.rsplit("$", 2)[0])
+        raise VerifyMismatchError
+
+    monkeypatch.setattr(PasswordHasher, "verify", verify)
+    assert not await passwords.matches(None, "wrong horse")
+    assert not await passwords.matches(kept, "wrong horse")
+    assert worked == [kept.rsplit("$", 2)[0]] * 2
 
 
 async def test_attempts_at_once_do_not_slip_through(town: Town) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client import REGISTRY
 
 from ddz.matchmaking.v1 import matchmaking_pb2
 from doudizhu.refusal import Refusal
@@ -188,11 +189,29 @@ async def test_quick_start_finds_the_ticket_that_one_has(hall: Hall) -> None:
     assert (answer.ticket.ticket_id, answer.ticket.room_id) == (ticket.ticket_id, "happy-beginner")
 
 
-async def test_quick_start_names_the_least_chips(hall: Hall) -> None:
-    player = hall.player(chips=10)
-    call = hall.stub.QuickStart(matchmaking_pb2.QuickStartRequest(), metadata=identity.metadata(player.player))
-    refused = await refusal_of(call)
-    assert (refused.reason, refused.data["minimum_chips"]) == ("BELOW_MINIMUM", "200")
+@pytest.mark.parametrize(
+    ("chips", "reason", "bound"),
+    [
+        (10, "BELOW_MINIMUM", {"minimum_chips": "200", "chips": "10"}),
+        (70_000, "BELOW_MINIMUM", {"minimum_chips": "100000", "chips": "70000"}),
+        (200_000, "ABOVE_MAXIMUM", {"maximum_chips": "150000", "chips": "200000"}),
+    ],
+)
+async def test_quick_start_says_which_bound_keeps_one_out(
+    opened: Open, tmp_path: Path, chips: int, reason: str, bound: dict[str, str]
+) -> None:
+    """A file with a gap between its rooms, and none for the rich."""
+    content = yaml.safe_load(ROOMS_FILE.read_text())
+    low, high = content["rooms"][:2]
+    low["terms"] |= {"minimum_chips": 200, "maximum_chips": 50_000}
+    high["terms"] |= {"minimum_chips": 100_000, "maximum_chips": 150_000}
+    file = tmp_path / "rooms.yaml"
+    file.write_text(json.dumps(content | {"rooms": [low, high]}))
+    async with opened(rooms_file=str(file)) as hall:
+        player = hall.player(chips=chips)
+        call = hall.stub.QuickStart(matchmaking_pb2.QuickStartRequest(), metadata=identity.metadata(player.player))
+        refused = await refusal_of(call)
+        assert (refused.reason, refused.data) == (reason, bound)
 
 
 # ---- cancelling -----------------------------------------------------------------------------------------------------
@@ -426,3 +445,12 @@ async def test_rooms_change_without_a_restart(opened: Open, tmp_path: Path) -> N
         assert (await watching).state == EXPIRED
         assert (await refusal_of(player.join())).reason == "NOT_FOUND"
         await seated(player, *hall.players(2), room_id="new-room")
+        refused = {"result": "refused"}
+        before = REGISTRY.get_sample_value("ddz_rooms_reloads_total", refused) or 0
+
+        async def noticed() -> bool:
+            return (REGISTRY.get_sample_value("ddz_rooms_reloads_total", refused) or 0) > before
+
+        file.write_text("rooms: 5")
+        await until(noticed)
+        await hall.player().join("new-room")
