@@ -16,7 +16,7 @@ from google.protobuf import descriptor_pb2
 
 from deploy.check import image
 from deploy.containers.descriptors import descriptors
-from deploy.local import ports, servers
+from deploy.local import certificates, ports, servers
 from deploy.local.folders import ROOT
 from deploy.local.leash import Leash
 
@@ -63,10 +63,11 @@ def test_only_what_runs_is_in_the_image(app: Path) -> None:
 
 
 def test_the_gateway_reads_what_its_container_is_given(app: Path, tmp_path: Path) -> None:
-    done = run(app, "deploy.containers", "gateway", f"--folder={tmp_path}")
-    assert done.returncode == 0, done.stderr
-    again = run(app, "deploy.containers", "gateway", f"--folder={tmp_path}")
-    assert again.returncode == 0, again.stderr
+    inside = tmp_path / "inside"
+    certificates.inside(inside, [certificates.GATEWAY])
+    for arguments in ([], [f"--inside={inside}"]):
+        done = run(app, "deploy.containers", "gateway", f"--folder={tmp_path}", *arguments)
+        assert done.returncode == 0, done.stderr
     valid: list[str | Path] = [
         servers.envoy_binary(),
         "--mode",
