@@ -1,0 +1,429 @@
+"""Simulated people: they log in, queue or sit down, play all three books, and do to the system what people do.
+
+They act on what they have been told, on time or too late; they repeat commands, act on old versions and out of turn,
+leave in every phase, lose connections and come back on another node, watch others, and hand over to the trustee. Every
+choice is drawn from the run's chance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ddz.common.v1 import common_pb2, hand_pb2
+from ddz.table.v1 import events_pb2, table_pb2
+from doudizhu import Refusal
+from servicekit.remote import Silence
+from services.matchmaking.queue import LIVE, State, Ticket
+from services.table.table import Stage, Table
+from tests.sim.system.audit import Violation
+from tests.sim.system.choices import Action, choose, nonsense
+from tests.sim.system.frames import Frame
+from tests.sim.system.loop import Process
+from tests.sim.system.rooms import CLASSIC, HAPPY, ROB
+from tests.sim.system.streams import Link
+
+if TYPE_CHECKING:
+    from services.table.node import Node
+    from tests.sim.system.processes import Instance
+    from tests.sim.system.world import World
+
+_TURNS: Final = frozenset(
+    (
+        events_pb2.PHASE_BID,
+        events_pb2.PHASE_CALL,
+        events_pb2.PHASE_ROB,
+        events_pb2.PHASE_SHOW,
+        events_pb2.PHASE_PLAY,
+    )
+)
+_TIMEOUT_S: Final = 3.0
+_SILENCE_S: Final = 8.0  # without a frame, and a connection counts as broken
+_TEND_S: Final = 2.0
+
+
+class Person:
+    """One account. `live` goes on for ever."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self._world = world
+        self._rng = world.chance.rng
+        self._number = number
+        self.player_id = ""
+        self._table_id = ""
+        self._link: Link | None = None
+        self._epoch = 0
+        self._seat = -1
+        self._observing = False
+        self._ended = asyncio.Event()
+        self._why = ""
+        self._commands = 0
+        self._requests = 0
+        self._passes = 0.3 + 0.6 * self._rng.random()
+        self._sent: tuple[str, Action] | None = None
+        self._heard_s = 0.0
+
+    # ---- a life -----------------------------------------------------------------------------------------------------
+
+    async def live(self) -> None:
+        """Comes, plays, goes, and comes again."""
+        await asyncio.sleep(self._rng.random())
+        await self._log_in()
+        while True:
+            await asyncio.sleep(0.2 * self._rng.random())
+            try:
+                self._table_id = await self._find_table()
+                if self._table_id:
+                    await self._stay()
+            except Refusal:
+                await asyncio.sleep(self._rng.random())
+            self._table_id = ""
+
+    async def _log_in(self) -> None:
+        """Until it is answered; now and then once more, though it was."""
+        if self._rng.random() < 0.2:  # with a double click
+            self._world.loop.create_task(self._log_in_once())
+        answered = False
+        while not answered or self._rng.random() < 0.1:
+            answered = await self._log_in_once()
+            await asyncio.sleep(0.3 * self._rng.random())
+
+    async def _log_in_once(self) -> bool:
+        """Whether it was answered."""
+        try:
+            account, _, _ = await self._ask("lobby", lambda at: at.entry.guest(f"device {self._number}", ""))
+        except Refusal:
+            return False
+        self.player_id = account.player_id
+        return True
+
+    def _ask(self, service: str, work: Any, timeout_s: float = _TIMEOUT_S, key: str = "") -> Any:
+        return self._world.net.ask(service, work, timeout_s, key)
+
+    @property
+    def _player(self) -> common_pb2.Player:
+        return common_pb2.Player(player_id=self.player_id, display_name=f"{self._number}")
+
+    # ---- finding a table --------------------------------------------------------------------------------------------
+
+    async def _find_table(self) -> str:
+        """A table where this person has a place; empty when there is none now. Raises Refusal."""
+        drawn = self._rng.random()
+        try:
+            if drawn < 0.12:
+                return await self._observe()
+            if drawn < 0.42:
+                return await self._queue()
+            return await self._sit(self._rng.choice((CLASSIC, HAPPY)))
+        except Refusal as refusal:
+            if refusal.reason == "ALREADY_SEATED" and refusal.data.get("table_id"):
+                return str(refusal.data["table_id"])
+            raise
+
+    async def _queue(self) -> str:
+        """Joins the queue and waits for a table; may lose patience."""
+        player = self._player
+        ticket: Ticket = await self._ask("matchmaking", lambda at: at.desk.join(player, ROB))
+        patient = self._rng.random() < 0.9
+        for _ in range(4):
+            if ticket.state is State.MATCHED:
+                return ticket.table_id
+            if ticket.state not in LIVE:
+                return ""
+            if not patient:
+                cancel = partial(_cancel, self.player_id, ticket.ticket_id)
+                await self._ask("matchmaking", cancel)
+                return ""
+            with contextlib.suppress(Silence):
+                ticket = await self._watch(ticket.ticket_id)
+        return ""
+
+    async def _watch(self, ticket_id: str) -> Ticket:
+        """The ticket once it has ended. When nobody waits for it any more the stream ends."""
+        wanted = [True]
+
+        async def follow(at: Instance) -> Ticket:
+            last: Ticket | None = None
+            async with contextlib.aclosing(at.watching.watch(ROB, ticket_id)) as tickets:
+                async for ticket in tickets:
+                    last = ticket
+                    if not wanted[0]:
+                        break
+            if last is None:
+                raise Silence("matchmaking")
+            return last
+
+        try:
+            found: Ticket = await self._ask("matchmaking", follow, timeout_s=6.0)
+        finally:
+            wanted[0] = False
+        return found
+
+    async def _sit(self, room_id: str) -> str:
+        """Sits down where a seat is free, or opens a table."""
+        player = self._player
+        tables = await self._ask("lobby", lambda at: _page(at, room_id))
+        seats = {one.table_id: sum(bool(seat.player_id) for seat in one.players) for one in tables}
+        free = [table_id for table_id, taken in seats.items() if taken < 3]
+        if free and self._rng.random() < 0.97:
+            table_id = str(
+                max(free, key=lambda one: seats[one]) if self._rng.random() < 0.8 else self._rng.choice(free)
+            )
+            await self._ask("lobby", lambda at: at.seating.sit(player, table_id, None, ""))
+            return table_id
+        self._requests += 1
+        request = f"r{self._requests}"
+        with contextlib.suppress(Silence):
+            return await self._create(room_id, request)
+        return await self._create(room_id, request)
+
+    async def _create(self, room_id: str, request: str) -> str:
+        player = self._player
+        opened, _ = await self._ask("lobby", lambda at: at.seating.create(player, room_id, request, private=False))
+        return str(opened.table_id)
+
+    async def _observe(self) -> str:
+        """Watches somebody's seat at a table that is in use."""
+        busy = [
+            one.table_id for one in self._world.audit.tables.values() if one.table and one.table.stage is Stage.HAND
+        ]
+        if not busy:
+            return ""
+        table_id, seat, player = self._rng.choice(busy), self._rng.randrange(3), self._player
+        await self._ask("lobby", lambda at: at.seating.observe(player, table_id, seat, ""))
+        return table_id
+
+    # ---- at a table -------------------------------------------------------------------------------------------------
+
+    async def _stay(self) -> None:
+        """Connected, until the table lets him go; comes back whenever the connection is lost."""
+        self._seat, self._observing, self._epoch = -1, False, 0
+        seq = 0
+        for _ in range(30):
+            self._ended.clear()
+            try:
+                link = await self._connect(seq)
+            except Refusal as refusal:
+                if refusal.reason not in ("UNAVAILABLE", "DRAINING", "OVERLOADED"):
+                    return
+                await asyncio.sleep(0.3 * self._rng.random())
+                continue
+            self._link = link
+            self._tend(link)
+            await self._ended.wait()
+            why = self._why
+            seq = link.seq if self._rng.random() < 0.8 else 0
+            link.close()
+            self._link = None
+            if why in ("left", "closed"):
+                return
+            await asyncio.sleep(0.2 * self._rng.random())
+
+    async def _connect(self, seq: int) -> Link:
+        table_id, epoch = self._table_id, self._epoch
+        self._heard_s = self._world.loop.time()
+
+        async def attach(at: Instance) -> Link:
+            link = Link(self._world, at, self.player_id, self._heard, self._lost)
+            link.seq = seq
+            links.append(link)
+            await link.attach(at.node, table_id, seq, epoch)
+            return link
+
+        links: list[Link] = []
+        try:
+            link: Link = await self._ask("table", attach, key=table_id)
+        except Refusal:
+            for one in links:
+                one.close()
+            raise
+        for one in links:
+            if one is not link:
+                one.close()
+        return link
+
+    def _tend(self, link: Link) -> None:
+        """Looks after a connection now and then: it breaks, it is silent, he has had enough."""
+        if link is not self._link or not link.open:
+            return
+        loop, rng = self._world.loop, self._rng
+        if loop.time() - self._heard_s > _SILENCE_S:
+            self._lost(link)
+            return
+        if self._world.chance.strikes("connection of a person broken", 0.03):
+            link.break_off()
+        table = self._table(link)
+        waits = table is not None and table.stage is Stage.WAITING
+        if (self._observing and rng.random() < 0.5) or (waits and rng.random() < 0.2):
+            self._send(link, {"leave": table_pb2.Leave()})
+        if rng.random() < 0.03:
+            loop.create_task(self._sit_elsewhere())
+        loop.call_later(_TEND_S * (0.5 + rng.random()), self._tend, link)
+
+    async def _sit_elsewhere(self) -> None:
+        """Tries to sit at a second table, or to queue, while he has a seat: he must not be in two hands."""
+        with contextlib.suppress(Refusal):
+            if self._rng.random() < 0.5:
+                player = self._player
+                await self._ask("matchmaking", lambda at: at.desk.join(player, ROB))
+            else:
+                await self._sit(self._rng.choice((CLASSIC, HAPPY)))
+
+    def _lost(self, link: Link) -> None:
+        if link is self._link:
+            self._why = "lost"
+            self._ended.set()
+
+    def process_died(self, process: Process) -> None:
+        """The other end is gone: the connection is reset."""
+        if self._link is not None and self._link.instance.process is process:
+            self._link.break_off()
+
+    def is_up_to_date(self) -> None:
+        """When nothing fails, who is connected has been told all but what is on its way. Raises Violation."""
+        link = self._link
+        if link is None or not link.open:
+            return
+        table = self._world.audit.tables[link.table_id].table
+        behind_s = self._world.loop.time() - self._world.audit.tables[link.table_id].appended_s
+        if table is not None and link.seq < table.seq and behind_s > 6.0:
+            raise Violation(f"{self.player_id} has been told {link.seq} of {table.seq} events of {link.table_id}")
+
+    # ---- what comes -------------------------------------------------------------------------------------------------
+
+    def _heard(self, link: Link, frame: Frame) -> None:
+        """A frame has come; older connections are not listened to."""
+        if link is not self._link and self._link is not None and self._link.open:
+            return
+        self._heard_s = self._world.loop.time()
+        if frame.kind == "goodbye":
+            self._why = frame.why
+            self._ended.set()
+            return
+        if frame.snapshot is not None:
+            self._seat = -1 if frame.snapshot.observing else frame.snapshot.you
+            self._observing = frame.snapshot.observing
+            self._epoch = frame.snapshot.epoch
+        if frame.clock is not None:
+            self._react(link, frame.clock)
+
+    def _react(self, link: Link, clock: tuple[int, int, int]) -> None:
+        """Draws what to do about it: mostly what the table waits for, sometimes something else."""
+        rng, loop = self._rng, self._world.loop
+        phase, seat, _ = clock
+        drawn = rng.random()
+        if phase in _TURNS:
+            if seat == self._seat:
+                think_s = 0.02 + 0.15 * rng.random() if drawn < 0.985 else 4.0
+                loop.call_later(think_s, self._act, link)
+                return
+        elif self._seat >= 0 and drawn < 0.9:
+            loop.call_later(0.02 + 0.1 * rng.random(), self._answer, link)
+        if drawn > 0.985:
+            loop.call_later(0.1 * rng.random(), self._misbehave, link)
+
+    def _table(self, link: Link) -> Table | None:
+        """The table as it now is, for who is still there."""
+        if link is not self._link or not link.open:
+            return None
+        known = self._world.audit.tables.get(link.table_id)
+        return known.table if known is not None else None
+
+    def _act(self, link: Link) -> None:
+        """It is his turn, or was when he was told."""
+        table = self._table(link)
+        if table is None or table.hand is None or table.stage is not Stage.HAND or table.hand.turn != self._seat:
+            return
+        if self._rng.random() < 0.015:
+            self._send(link, {"leave": table_pb2.Leave()})
+            return
+        self._send(link, choose(table.hand, self._seat, self._rng, self._passes))
+
+    def _answer(self, link: Link) -> None:
+        """What the table asks of a seat outside of turns."""
+        table = self._table(link)
+        if table is None or self._seat < 0:
+            return
+        rng, phase = self._rng, table.phase.value
+        mine = table.seats[self._seat]
+        if phase == "BASE" and table.base_setter == self._seat:
+            self._send(link, {"set_base": table_pb2.SetBase(base_chips=rng.randint(1, 40))})
+        elif phase == "AGREE" and not mine.agreed and table.base_setter != self._seat:
+            self._send(link, {"answer_base": table_pb2.AnswerBase(agree=rng.random() < 0.95)})
+        elif phase in ("READY", "SEATING", "COUNTDOWN") and table.book.ready_to_start and not mine.ready:
+            self._send(link, {"ready": table_pb2.Ready(ready=True)})
+        elif phase == "SEED" and rng.random() < 0.5:
+            self._send(link, {"give_seed": table_pb2.GiveSeed(seed=rng.randbytes(8))})
+        elif phase == "SHOW_WINDOW" and rng.random() < 0.05:
+            self._send(link, {"show": hand_pb2.Show(show=True)})
+        elif phase == "COUNTDOWN" and rng.random() < 0.06:
+            self._send(link, {"leave": table_pb2.Leave()})
+
+    def _misbehave(self, link: Link) -> None:
+        """Something that nobody asked for."""
+        if self._table(link) is None:
+            return
+        rng = self._rng
+        drawn = rng.random()
+        if drawn < 0.35:
+            self._send(link, nonsense(rng))
+        elif drawn < 0.6 and self._sent is not None:  # an old action under a new name
+            self._send(link, self._sent[1])
+        elif drawn < 0.75:
+            self._send(link, {"leave": table_pb2.Leave()})
+        elif drawn < 0.85:
+            self._send(link, {"trustee": table_pb2.Trustee(on=rng.random() < 0.5)})
+        elif drawn < 0.95:
+            self._send(link, {"allow_observers": table_pb2.AllowObservers(allow=rng.random() < 0.6)})
+        else:
+            link.break_off()
+
+    # ---- what goes --------------------------------------------------------------------------------------------------
+
+    def _send(self, link: Link, action: Action) -> None:
+        """Sends a command on the stream; now and then it comes twice, the second time to any node."""
+        self._commands += 1
+        command = table_pb2.Command(command_id=f"c{self._commands}", **action)
+        self._sent = command.command_id, action
+        world, rng = self._world, self._rng
+        world.loop.call_later(world.chance.delay_s(), self._arrive, link, command)
+        if world.chance.strikes("command sent twice", 0.03):
+            world.loop.call_later(0.5 * rng.random(), self._repeat, link.table_id, command)
+
+    def _arrive(self, link: Link, command: table_pb2.Command) -> None:
+        process = link.instance.process
+        if link.open and process.alive and link.stream is not None:
+            self._world.loop.spawn(process, _command(link.instance.node, link, command))
+
+    def _repeat(self, table_id: str, command: table_pb2.Command) -> None:
+        """The same command by Act, without waiting for what becomes of it."""
+        player_id = self.player_id
+
+        async def act() -> None:
+            with contextlib.suppress(Refusal):
+                seq = await self._ask("table", lambda at: at.node.act(table_id, player_id, command))
+                self._world.audit.answered(table_id, player_id, command.command_id, seq)
+
+        self._world.loop.create_task(act())
+
+
+async def _command(node: Node, link: Link, command: table_pb2.Command) -> None:
+    """On the node: as the servicer does a command of a stream."""
+    stream = link.stream
+    assert stream is not None
+    try:
+        seq = await node.act(link.table_id, link.player_id, command)
+    except Refusal:
+        stream.push("refused", table_pb2.Refused(command_id=command.command_id))
+    else:
+        stream.push_accepted(table_pb2.Accepted(command_id=command.command_id, seq=seq))
+
+
+async def _cancel(player_id: str, ticket_id: str, at: Instance) -> Ticket:
+    return await at.desk.cancel(player_id, ticket_id)
+
+
+async def _page(at: Instance, room_id: str) -> list[Any]:
+    return list(at.board.page(room_id, "", 30)[0])

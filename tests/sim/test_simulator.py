@@ -1,0 +1,65 @@
+"""The simulated system: many seeds in which nothing may go wrong, and that a seed is the same run again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import traceback
+from collections import Counter
+
+import pytest
+
+from tests.sim.system.world import Report, simulate
+
+SEEDS = 300
+SHARES = 12  # the seeds are run in so many tests
+HANDS = 4
+_SAME = "from tests.sim.system.world import simulate; report = simulate(7, 12); print(report.digest, report.events)"
+
+
+def run(seed: int, hands: int) -> Report:
+    """A run in which nothing is wrong; what is wrong is shown with the last events."""
+    report = simulate(seed, hands)
+    if report.violation is not None:
+        last = "\n".join(report.last)
+        again = f"make sim SEED={seed} HANDS={hands}"
+        cause = "".join(traceback.format_exception(report.violation.__cause__)) if report.violation.__cause__ else ""
+        pytest.fail(f"seed {seed}: {report.violation}\n{last}\n{cause}\nsee it again: {again}")
+    return report
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_hundreds_of_seeds_keep_what_players_are_promised(share: int) -> None:
+    books, faults = Counter[str](), Counter[str]()
+    for seed in range(share, SEEDS, SHARES):
+        report = run(seed, HANDS)
+        assert report.hands >= HANDS
+        books += report.books
+        faults += report.faults
+    assert set(books) == {"classic", "happy", "rob"}
+    assert faults["process killed"]
+
+
+def test_a_longer_run_meets_every_fault() -> None:
+    report = run(1, 60)
+    assert set(report.books) == {"classic", "happy", "rob"}
+    assert {"won", "fled", "void"} <= set(report.ends)
+    assert len(report.faults) > 15, sorted(report.faults)
+
+
+def test_a_seed_is_the_same_run_again_whatever_the_order_of_sets() -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", _SAME],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=100,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    here = simulate(7, 12)
+    assert found == {f"{here.digest} {here.events}\n"}
+    assert simulate(8, 12).digest != here.digest
