@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 
 import pytest
+from google.protobuf import json_format
 from rich.console import Console, RenderableType
 
 from ddz.common.v1 import hand_pb2
@@ -26,6 +28,7 @@ from ddz.table.v1.events_pb2 import (
     SeatView,
     Snapshot,
 )
+from ddzclient.cli import main
 from ddzclient.cli.asks import YOURS, asks
 from ddzclient.cli.frames import frames
 from ddzclient.cli.happened import Lasts, lasts_of, sentence
@@ -258,6 +261,20 @@ def test_a_false_record_is_shown_up_to_its_fault() -> None:
     assert f"Action {play + 1}" in faults[0]
     assert "✗" in shown(verdict(hand, faults))
     assert "✓" not in shown(verdict(hand, faults))
+
+
+def test_a_file_is_replayed_in_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hand = recorded(BOOKS["classic"], 7)
+    file = tmp_path / "hand.json"
+    file.write_text(json_format.MessageToJson(hand))
+    assert main(["replay", str(file), "--plain"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("1. 发牌 the deal\n2. ")
+    assert "✓ 结算一致 the settlement is right" in out
+    hand.settlement.seats[0].chips += 1
+    file.write_text(json_format.MessageToJson(hand))
+    assert main(["replay", str(file), "--plain"]) == 1
+    assert "✗ Seat 0's chips is recorded as" in capsys.readouterr().out
 
 
 def test_steps_go_on_back_and_to_a_number() -> None:

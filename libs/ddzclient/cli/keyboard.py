@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import io
 import os
 import sys
 import termios
@@ -100,5 +101,8 @@ def start_reading(stream: int, keys: asyncio.Queue[bytes]) -> None:
 
 
 def standard_input() -> int | None:
-    """Its descriptor; None when who started us has closed it."""
-    return None if sys.stdin is None else sys.stdin.fileno()
+    """Its descriptor; None when who started us has closed it, or put something in its place that has none."""
+    try:
+        return None if sys.stdin is None else sys.stdin.fileno()
+    except io.UnsupportedOperation:
+        return None
