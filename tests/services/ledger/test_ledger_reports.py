@@ -195,3 +195,12 @@ async def test_br_108_who_leaves_before_the_end_pays_and_cannot_undo_it(ledger: 
     assert (await refusal(ledger.internal.Settle(as_if_lost))).reason == "KEY_CONFLICT"
     asked = ledger_pb2.ListBalancesRequest(player_ids=players)
     assert [each.chips for each in (await ledger.internal.ListBalances(asked)).balances] == left(settlement)
+
+
+async def test_a_winner_is_bounded_by_what_he_carried_and_not_by_what_came_since(ledger: Ledger, fresh: Fresh) -> None:
+    hand_id, players = await seat(ledger, fresh, [100, 1000, 1000])
+    gift = ledger_pb2.GrantRequest(key=fresh("gift:"), player_id=players[0], chips=5000, kind="gift")
+    await ledger.internal.Grant(gift)
+    won = settle(record(hand_id, players, winner="landlord", landlord=0, base=1000))
+    settlement = (await ledger.internal.Settle(won)).settlement
+    assert (chips(settlement), left(settlement)) == ([100, -50, -50], [5200, 950, 950])
