@@ -1,8 +1,7 @@
 """One table on one node: a mailbox, the state at a version, one timer, and the streams that watch.
 
-Commands are decided one after the other on the cached state and appended by compare-and-set; only then they are
-folded, answered and pushed. When the append finds another version, another node was faster: this one reads what has
-happened, and decides again.
+Commands are decided one after the other on the cached state and appended by compare-and-set; only then answered and
+pushed. When the append finds another version, another node was faster: this one reads on, and decides again.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from services.table.outside import Outside
 from services.table.push import Audience
 from services.table.replica import Change, Replica
 from services.table.table import Stage, Table
+from services.table.wire_checkpoint import may_checkpoint
 
 if TYPE_CHECKING:
     from services.table.node import Node
@@ -242,12 +242,14 @@ class Actor:
             if not await self._read_on():
                 await self._reload()  # the log is shorter than what was known of it
             return None
-        self._node.news.changed(self.table_id, after.seq)
+        self._node.news.changed(table, after)
         durable_s = time.perf_counter()
         self._apply(change, wake)
         counts.count(table, stamped)
         if item.key != log.NOBODY:
             counts.time_command(item.at_s, durable_s)
+        if may_checkpoint(after) and not may_checkpoint(table):
+            self._node.background(self.cut())
         return after.seq
 
     def _remember(self, key: log.Key, answer: int | Refusal) -> None:

@@ -7,6 +7,8 @@ ddz.lobby.table    a ddz.lobby.v1.TableSummary, at every change and as long as i
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -23,6 +25,7 @@ from services.table.wire_values import person_to
 log = logs.get("news")
 
 _PAUSE_S: Final = 0.5
+_ANY_SEQ: Final = sys.maxsize
 
 Background = Callable[[Coroutine[Any, Any, None]], None]
 Heard = Callable[[int], None]
@@ -34,16 +37,25 @@ class News:
     def __init__(self, bus: Client, node_id: str, background: Background) -> None:
         self._bus = bus
         self._node_id = node_id.encode()
+        self._own = f"{node_id}:"  # what the ids of this node's streams begin with
         self._background = background
         self._changed: dict[str, int] = {}
         self._heard: dict[str, Heard] = {}
         self._subscriptions: dict[str, Subscription] = {}
 
-    def changed(self, table_id: str, seq: int) -> None:
-        """Tells other nodes how far the table is: the last of what comes together stands for all."""
+    def changed(self, before: Table, after: Table) -> None:
+        """Tells other nodes how far the table is, if a stream is there or was until now: everybody's is in the log,
+        and most tables have none elsewhere. The last of what comes together stands for all.
+        """
+        moved = before.seats is not after.seats or before.observers is not after.observers
+        if not (self._followed_elsewhere(after) or (moved and self._followed_elsewhere(before))):
+            return
         if not self._changed:
             self._background(self._tell_changed())
-        self._changed[table_id] = seq
+        self._changed[after.table_id] = after.seq
+
+    def _followed_elsewhere(self, table: Table) -> bool:
+        return any(not connection.startswith(self._own) for _, connection in table.connections)
 
     async def _tell_changed(self) -> None:
         while self._changed:
@@ -94,6 +106,12 @@ class News:
         self._subscriptions[table_id] = subscription
         if table_id not in self._heard:
             await self._unsubscribe(table_id)
+            return
+        # What has been told between the attaching of the stream and now was told to nobody here.
+        with contextlib.suppress(nats.errors.Error, OSError):
+            await self._bus.flush()
+        if heard := self._heard.get(table_id):
+            heard(_ANY_SEQ)
 
     async def _unsubscribe(self, table_id: str) -> None:
         subscription = self._subscriptions.pop(table_id, None)

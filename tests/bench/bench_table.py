@@ -39,6 +39,7 @@ class TableProcess:
 
     pid: int
     target: str
+    metrics_port: int
 
     def cpu_s(self) -> float:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
@@ -62,7 +63,7 @@ def table_process(env: dict[str, str], module: list[str]) -> Iterator[TableProce
     )
     try:
         wait_until_serving(f"127.0.0.1:{grpc_port}", process)
-        yield TableProcess(process.pid, f"127.0.0.1:{grpc_port}")
+        yield TableProcess(process.pid, f"127.0.0.1:{grpc_port}", metrics_port)
     finally:
         process.kill()
         process.wait()

@@ -6,6 +6,7 @@ The load driver only sends bytes and counts answers; what it costs does not hide
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,8 +38,13 @@ class Step:
     command: table_pb2.Command
 
 
-def hand_script(table_id: str, number: int) -> list[Step]:
-    """Every command of a hand: the first asked calls, who leads plays his weakest, who can follow a single does."""
+Choose = Callable[[rules.Hand, int], rules.Action]
+
+
+def hand_script(table_id: str, number: int, choose: Choose | None = None) -> list[Step]:
+    """Every command of a hand, by `choose` or so: the first asked calls, who leads plays his weakest, who can follow a
+    single does.
+    """
     deal_id = f"{table_id}-{number}"
     seed = hmac.digest(DEAL_SEED, deal_id.encode(), "sha256")
     hand = doudizhu.start(doudizhu.ROB)
@@ -47,7 +53,7 @@ def hand_script(table_id: str, number: int) -> list[Step]:
     steps: list[Step] = []
     while hand.phase is not rules.Phase.OVER:
         assert hand.turn is not None
-        action = _choose(hand, hand.turn)
+        action = (choose or _choose)(hand, hand.turn)
         steps.append(Step(hand.turn, _command(action, f"{number}-{len(steps)}")))
         hand = _after(hand, action)
     return steps

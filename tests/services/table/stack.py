@@ -83,12 +83,14 @@ class TableNode:
 
 
 @contextlib.asynccontextmanager
-async def table_node(redis_url: str, nats_url: str, ledger_port: int, **changes: Any) -> AsyncIterator[TableNode]:
+async def table_node(
+    redis_url: str, nats_url: str, ledger_port: int, *, deal_seed: bytes = b"", **changes: Any
+) -> AsyncIterator[TableNode]:
     """A node; `changes` are Settings."""
     settings = Settings(**{"node_id": fresh("node"), "drain_s": 2.0, "poll_s": 0.1, "grace_ms": 100, **changes})
     async with (
         clients.nats_bus(nats_url, name=settings.node_id) as bus,
-        table_service.running(settings, redis_url, bus, f"127.0.0.1:{ledger_port}", b"") as service,
+        table_service.running(settings, redis_url, bus, f"127.0.0.1:{ledger_port}", deal_seed) as service,
         server.serving(_CONFIG, service) as port,
         server.channel(f"127.0.0.1:{port}") as channel,
     ):

@@ -108,13 +108,13 @@ def check_frames(client: Client, entries: list[log.Entry]) -> int:
     known_by_seq: dict[int, set[int]] = {}
     secret_until: dict[bytes, int] = {}
     knowledge = Knowledge(client.player_id)
-    for message in (message for entry in entries for message in entry.messages):
-        knowledge.take(message)
-        known_by_seq[message.seq] = set(knowledge.known)
-        if message.HasField("committed"):
-            secret_until[message.committed.server_seed] = 1 << 60
-        for proof in (*message.hand_settled.proofs, *message.hand_voided.proofs):
-            secret_until[proof.server_seed] = min(secret_until[proof.server_seed], message.seq)
+    for told in (message for entry in entries for message in entry.messages):
+        knowledge.take(told)
+        known_by_seq[told.seq] = set(knowledge.known)
+        if told.HasField("committed"):
+            secret_until[told.committed.server_seed] = 1 << 60
+        for proof in (*told.hand_settled.proofs, *told.hand_voided.proofs):
+            secret_until[proof.server_seed] = min(secret_until[proof.server_seed], told.seq)
     checked = 0
     for frame, raw in zip(client.frames, client.raw, strict=True):
         messages: list[Message] = [frame.snapshot] if frame.HasField("snapshot") else list(frame.events.events)

@@ -1,0 +1,62 @@
+"""A hundred tables, played by bots and closed, leave nothing behind; `make bench-lifecycle` does it with 10,000."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+from redis.asyncio import Redis
+
+from services.table.actor import Actor
+from services.table.fanout import Stream
+from services.table.table import Table
+from tests.bench.table_life import live
+from tests.bench.table_script import DEAL_SEED
+from tests.services.table.stack import Stack, TableNode, fresh, table_node, until, until_async
+
+TABLES = 100
+AT_ONCE = 20
+
+
+def held() -> dict[str, int]:
+    """How many there are of what a table is made of."""
+    gc.collect()
+    kinds = [type(one) for one in gc.get_objects()]
+    return {kind.__name__: kinds.count(kind) for kind in (Actor, Stream, Table, asyncio.Task)}
+
+
+async def lives(stack: Stack, node: TableNode, count: int) -> None:
+    """So many tables, some at once, until the node has forgotten them."""
+    numbers = iter(range(count))
+
+    async def some() -> None:
+        players = await stack.players()
+        for _ in numbers:
+            await live(node.stub, node.internal, fresh("life"), [player.player_id for player in players])
+
+    await asyncio.gather(*(some() for _ in range(AT_ONCE)))
+    await until(lambda: not node.service.node.tables())
+    await until(lambda: not node.service.node.news.listening())
+
+
+async def test_a_hundred_tables_leave_nothing_in_memory_redis_or_subscriptions(stack: Stack) -> None:
+    quick = {"keep_ms": 200, "report_s": 0.1, "retire_s": 0.1}
+    async with (
+        Redis.from_url(stack.redis_url) as redis,
+        table_node(
+            stack.redis_url, stack.nats_url, stack.ledger_port, deal_seed=DEAL_SEED, commands_per_s=1e6, **quick
+        ) as node,
+    ):
+
+        async def no_logs() -> bool:
+            return not [key async for key in redis.scan_iter("*:t:life*")]
+
+        await lives(stack, node, AT_ONCE)
+        before = held()
+        await lives(stack, node, TABLES)
+        await until_async(no_logs)
+        await until(lambda: all(count <= before[name] for name, count in held().items()))
+        for shard in range(node.service.node.settings.shards):
+            due: list[Any] = await redis.zrange(f"{{{shard}}}:deadlines", 0, -1)
+            assert not [table_id for table_id in due if table_id.startswith(b"life")]
