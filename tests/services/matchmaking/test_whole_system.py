@@ -188,3 +188,19 @@ async def test_who_is_matched_and_asks_again_is_sent_to_his_table(town: whole.St
                 if table.state.clock.phase != events_pb2.PHASE_CLOSED:
                     with contextlib.suppress(Refusal, TableGone):
                         await table.act(Leave())
+
+
+async def test_in_a_rob_room_leaving_after_the_match_is_a_flee(town: whole.Stack) -> None:
+    """RULES.md section 10: base 10, multiplier 1: he pays 20, 10 to each, and all three pay the rake of 5."""
+    async with guests(town, 3) as three:
+        for session in three:
+            await session.join(MATCHED_ROOM)
+        table_id = await three[0].matched((await three[0].join(MATCHED_ROOM)).ticket_id)
+        async with three[0].table(table_id) as table:
+            await table.act(Leave())
+
+        async def fled() -> bool:
+            return (await statistics(three[0])).flees == 1
+
+        await until(fled)
+        assert [(await session.balance()).chips - 10_000 for session in three] == [-25, 5, 5]
