@@ -8,6 +8,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -84,6 +85,10 @@ class AtTerminal:
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        self._process.send_signal(signal.SIGINT)
 
     async def see(self, condition: Callable[[str], bool]) -> str:
         """Waits until the screen fulfils a condition; returns it."""
@@ -170,7 +175,7 @@ async def test_a_whole_hand_is_played_by_keys_over_a_cut_connection(stack: Stack
     bidding = [frame for frame in shown if "叫牌 bidding" in frame]
     assert any("你的牌 your cards (17)" in frame for frame in bidding)
     assert all(cards_on(frame) <= set(dealt.held(mine)) for frame in bidding)
-    assert any(action.seat == mine and action.HasField("bid") for action in hand.record.actions)
+    assert any(action.seat == mine and not action.by_trustee for action in hand.record.actions)
     assert f"{hand.settlement.seats[mine].chips:+,}" in shown[-1]
     await replayed(stack, tmp_path, hand_id)
 
@@ -197,14 +202,18 @@ async def test_a_bot_answers_over_tls_while_somebody_watches(stack: Stack, tmp_p
     certificate.write_bytes(stack.certificate)
     at = ("--server", stack.tls_address, "--ca", str(certificate))
     async with two_bots(stack.address) as bots, contextlib.AsyncExitStack() as held:
-        auto = asyncio.create_task(ddz(tmp_path, "play", *at, "--auto", "--hands", "1", "--room", "classic-beginner"))
+        auto = asyncio.create_task(ddz(tmp_path, "play", *at, "--auto", "--hands", "1", "--quick", "classic"))
         found = await asyncio.gather(*(find_table(bot, "classic-beginner") for bot in bots))
         tables = [await held.enter_async_context(bot.table(found[0])) for bot in bots]
         seat = tables[0].state.you
         await tables[0].act(AllowObservers(allow=True))
         words = ("watch", found[0], "--server", stack.address, "--guest", "onlooker", "--seat", str(seat))
         watcher = held.enter_context(AtTerminal(tmp_path, *words))
-        await watcher.see(lambda text: "旁观 watched by you" in text)
+        await watcher.see(lambda text: watches(text, seat))
+        watcher.type(f"{tables[1].state.you}\r")
+        await watcher.see(lambda text: watches(text, tables[1].state.you))
+        watcher.type(f"{seat}\r")
+        await watcher.see(lambda text: watches(text, seat))
         hands = await asyncio.gather(*(Player().play(table, 1) for table in tables))
         status, out, err = await auto
         assert (status, err) == (0, "")
@@ -220,12 +229,47 @@ async def test_a_bot_answers_over_tls_while_somebody_watches(stack: Stack, tmp_p
     assert hand_id in shown
 
 
+def watches(screen: str, seat: int) -> bool:
+    """Whether the screen says that this person observes the seat."""
+    return re.search(rf"^\W*{seat} .*旁观 watched by you", screen, re.MULTILINE) is not None
+
+
+async def test_an_interrupt_gives_the_screen_back(stack: Stack, tmp_path: Path) -> None:
+    with AtTerminal(tmp_path, "play", "--server", stack.address) as person:
+        await person.see(lambda text: "房间号" in text)
+        person.interrupt()
+        assert await person.ended() == 130
+        assert "Traceback" not in person.afterwards
+        assert "房间号" not in person.afterwards
+
+
+async def test_waiting_is_given_up_and_a_seat_is_played_in_one_place(stack: Stack, tmp_path: Path) -> None:
+    at = ("--server", stack.address)
+    with AtTerminal(tmp_path, "play", *at, "--room", "rob-beginner") as person:
+        await person.see(lambda text: "预计 estimate" in text)
+        person.type("leave\r")
+        assert await person.ended() == 0
+    async with two_bots(stack.address) as bots:
+        with AtTerminal(tmp_path, "play", *at, "--room", "happy-beginner") as first:
+            await asyncio.gather(*(find_table(bot, "happy-beginner") for bot in bots))
+            await first.see(lambda text: "准备 ready" in text)
+            with AtTerminal(tmp_path, "play", *at) as second:
+                await second.see(lambda text: "准备 ready" in text)  # no rooms: he still has a seat
+                assert await first.ended() == 0
+                assert "open elsewhere" in first.afterwards
+                second.type("quit\r")
+                assert await second.ended() == 0
+                assert "Your seat stays" in second.afterwards
+
+
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
         (("watch", "m0"), 1, "找不到"),
         (("play", "--table", "m0"), 1, "找不到"),
         (("play", "--room", "nowhere"), 1, "找不到"),
+        (("play", "--room", "rob-master"), 1, "积分不足"),
+        (("play", "--quick", "nobook"), 1, "找不到"),
         (("replay", "m0-1"), 2, "找不到"),
     ],
 )
