@@ -22,9 +22,7 @@ DOORS = {"plain": 8080, "tls": 8443, "metrics": 9100}  # on which the gateway li
 
 def make_keys(folder: Path) -> None:
     """Makes `signing-keys.json`, with which the lobby signs tokens, for its owner alone; leaves one that is there."""
-    private = folder / "signing-keys.json"
-    if not private.exists():
-        keys.token_keys(private, folder / "jwks.json")
+    keys.token_keys(folder / "signing-keys.json")
 
 
 def address(text: str) -> tuple[str, int]:

@@ -70,7 +70,7 @@ def prepare(
     `keys_cache_s`: how long the gateway goes by the lobby's keys before it asks for them again.
     """
     folder.mkdir(exist_ok=True)
-    keys.token_keys(private_keys(folder), folder / "jwks.json")
+    keys.token_keys(private_keys(folder))
     certificate, certificate_key = doors.trust.chain, doors.trust.key
     if certificate is None or certificate_key is None:
         certificate, certificate_key = folder / "certificate.pem", folder / "certificate.key"

@@ -20,15 +20,9 @@ def secret_file(path: Path, text: str) -> Path:
     return path
 
 
-def token_keys(private: Path, public: Path) -> None:
-    """Makes a JWK set with one ES256 key, and its public half for the gateway; leaves a set that is there."""
+def token_keys(private: Path) -> None:
+    """Makes a private JWK set with one ES256 key; leaves a set that is there."""
     if not private.exists():
-        key = ec.generate_private_key(ec.SECP256R1())
-        jwk = _jwk(key) | {"kid": secrets.token_hex(8), "alg": "ES256", "use": "sig"}
+        jwk: dict[str, Any] = jwt.algorithms.ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()), as_dict=True)
+        jwk |= {"kid": secrets.token_hex(8), "alg": "ES256", "use": "sig"}
         secret_file(private, json.dumps({"keys": [jwk]}))
-    keys: list[dict[str, Any]] = json.loads(private.read_text())["keys"]
-    public.write_text(json.dumps({"keys": [{name: key[name] for name in key if name != "d"} for key in keys]}))
-
-
-def _jwk(key: ec.EllipticCurvePrivateKey) -> dict[str, Any]:
-    return dict(jwt.algorithms.ECAlgorithm.to_jwk(key, as_dict=True))
