@@ -43,7 +43,7 @@ async def refused_play(stack: Stack, cards: list[int], **named: str) -> int:
 
 
 @pytest.mark.parametrize("data", [b"null", b"5", b'"x"', b"[]", b"\xff" * 40, b"\x0a\xff", bytes(1000)], ids=range(7))
-async def test_br_119_and_122_bytes_that_are_no_message_end_the_call_and_nothing_else(
+async def test_br_119_br_122_bytes_that_are_no_message_end_the_call_and_nothing_else(
     stack: Stack, data: bytes
 ) -> None:
     table_id, ids, clients, landlord = await lead_table(stack)
@@ -106,7 +106,7 @@ async def test_br_123_closing_before_the_first_request_harms_nobody(stack: Stack
     await close(clients)
 
 
-async def test_br_124_and_125_a_card_that_is_not_held(stack: Stack) -> None:
+async def test_br_124_br_125_a_card_that_is_not_held(stack: Stack) -> None:
     table_id, ids, clients, landlord = await lead_table(stack)
     held = (await look(stack.nodes[0], table_id, ids[landlord])).seats[landlord].cards.cards
     foreign = next(card for card in range(54) if card not in held)
@@ -116,7 +116,7 @@ async def test_br_124_and_125_a_card_that_is_not_held(stack: Stack) -> None:
     await close(clients)
 
 
-async def test_br_126_and_127_the_same_card_twice_or_four_times(stack: Stack) -> None:
+async def test_br_126_br_127_the_same_card_twice_or_four_times(stack: Stack) -> None:
     table_id, ids, clients, landlord = await lead_table(stack)
     held = (await look(stack.nodes[0], table_id, ids[landlord])).seats[landlord].cards.cards[0]
     for times in (2, 4, 20):

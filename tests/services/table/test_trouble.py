@@ -14,6 +14,7 @@ from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import ledger_pb2
 from ddz.table.v1 import table_pb2
 from servicekit import interceptor, metrics
+from servicekit.crowd import Crowd
 from servicekit.pipe import StoreLost
 from services.table import commands
 from services.table.effects import Ledger
@@ -99,7 +100,14 @@ async def test_a_stream_that_ends_lets_go_of_everything_at_once() -> None:
         finally:
             let_go.set()
 
-    frames = interceptor._stream(stream, None, None, "test")
+    class Context:
+        def invocation_metadata(self) -> tuple[()]:
+            return ()
+
+        def code(self) -> None:
+            return None
+
+    frames = interceptor._stream(stream, Crowd(), None, Context(), "test")
     async with contextlib.aclosing(frames):  # type: ignore[type-var]
         assert await anext(frames) == 1
     assert let_go.is_set()

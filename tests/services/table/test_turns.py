@@ -114,7 +114,7 @@ async def test_br_067_a_message_before_the_own_turn_is_refused_and_not_queued(st
     await close(clients)
 
 
-async def test_br_068_and_069_a_leader_may_not_pass_nor_may_the_landlord_begin_with_one(stack: Stack) -> None:
+async def test_br_068_br_069_a_leader_may_not_pass_nor_may_the_landlord_begin_with_one(stack: Stack) -> None:
     table_id, ids, clients = await happy_hand(stack)
     landlord = await to_play(stack, table_id, ids)
     refused = await clients[landlord].act(**PASS)
