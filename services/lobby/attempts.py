@@ -26,6 +26,7 @@ NAME_FROM_ADDRESS: Final = Limit("name_address", 10, 900)
 NAME: Final = Limit("name", 100, 900)
 ADDRESS: Final = Limit("address", 300, 900)
 CODE: Final = Limit("code", 20, 60)
+TABLE: Final = Limit("table", 30, 60)  # opened by one player
 
 _COUNT: Final = """
 local tries = redis.call('INCR', KEYS[1])

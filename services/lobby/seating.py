@@ -46,8 +46,12 @@ class Seating:
     async def create(
         self, player: common_pb2.Player, room_id: str, request_id: str, *, private: bool
     ) -> tuple[Opened, int]:
-        """Opens a table and seats the player at it; a repeat of the request finds the first table and seat."""
+        """Opens a table and seats the player at it; a repeat of the request finds the first table and seat.
+
+        Raises RATE_LIMITED for who opens one after the other.
+        """
         room = self._by_choice(room_id)
+        await self._tries.count(attempts.TABLE, player.player_id)
         await self._admit(room, player.player_id)
         opened = await self._tables.create(player.player_id, request_id, room_id, private=private)
         if opened.room_id != room_id or bool(opened.code) != private:

@@ -18,6 +18,11 @@ MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _COLUMNS: Final = (
     "number, display_name, avatar_id, bot, granted, (extract(epoch FROM created_at) * 1000)::bigint AS created_at_ms"
 )
+GREATEST_SESSIONS: Final = 32  # of one account: who logs in again and again does not fill the table
+_FORGET_OLDEST: Final = """
+DELETE FROM lobby.session WHERE number = $1 AND family IN (
+  SELECT family FROM lobby.session WHERE number = $1 GROUP BY family ORDER BY max(expires_at) DESC OFFSET $2)
+"""
 _KEEP_USED_TOKENS: Final = timedelta(days=1)
 # Whoever changes an account's sessions goes alone: a delete does not see the token that another one is about to add.
 _ALONE: Final = "SELECT FROM lobby.account WHERE number = $1 FOR NO KEY UPDATE"
@@ -123,10 +128,11 @@ class Store:
     # ---- sessions -------------------------------------------------------------------------------------------------
 
     async def add_session(self, number: int, token_hash: bytes, life: timedelta) -> None:
-        """Starts a family with its first token, and forgets the account's tokens that have run out."""
+        """Starts a family with its first token; forgets tokens that have run out, and families beyond the newest."""
         async with self._pool.acquire() as connection, connection.transaction():
             await connection.execute(_ALONE, number)
             await connection.execute("DELETE FROM lobby.session WHERE number = $1 AND expires_at < now()", number)
+            await connection.execute(_FORGET_OLDEST, number, GREATEST_SESSIONS - 1)
             await _add_token(connection, number, token_hash, uuid.uuid4(), life)
 
     async def rotate(self, old_hash: bytes, new: Successor, life: timedelta, grace: timedelta) -> Rotated | None:

@@ -21,7 +21,7 @@ from servicekit import clients
 from servicekit.config import describe
 from services.lobby import service
 from services.lobby.passwords import Passwords
-from services.lobby.store import Store, Successor
+from services.lobby.store import GREATEST_SESSIONS, Store, Successor
 from tests.services.lobby.conftest import Person, Settle, Town, refusal_of
 
 # How often the suite's share of races is run: `RACES=20 make test ARGS="-k races"`.
@@ -86,7 +86,7 @@ async def test_a_device_is_one_guest_when_log_ins_race(town: Town) -> None:
             assert len({account.number for account, _ in found}) == 1
             assert [created for _, created in found].count(True) == 1
 
-        for _ in range(20 * RACES):
+        for _ in range(50 * RACES):
             await asyncio.gather(*(one() for _ in range(20)))
 
 
@@ -291,6 +291,14 @@ async def test_a_refresh_token_runs_out(found: Settle) -> None:
     async with found(refresh_token_s=0) as town:
         request = lobby_pb2.RefreshRequest(refresh_token=(await town.guest()).session.refresh_token)
         assert (await refusal_of(town.stub.Refresh(request))).reason == "UNAUTHENTICATED"
+
+
+async def test_an_account_has_so_many_sessions_and_the_newest_stay(town: Town) -> None:
+    key = secrets.token_hex(16)
+    sessions = [(await town.guest(key)).session for _ in range(GREATEST_SESSIONS + 1)]
+    assert (await refusal_of(refreshed(town, sessions[0]))).reason == "UNAUTHENTICATED"
+    for session in (sessions[1], sessions[-1]):
+        await refreshed(town, session)
 
 
 async def test_log_out_ends_every_session(town: Town) -> None:

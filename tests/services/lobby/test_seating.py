@@ -49,6 +49,15 @@ async def test_a_repeat_of_a_request_opens_no_second_table(town: Town) -> None:
     assert (await refusal_of(person.call("CreateTable", other))).reason == "KEY_CONFLICT"
 
 
+async def test_a_player_opens_only_so_many_tables_a_minute(town: Town) -> None:
+    person = await town.player()
+    for _ in range(30):
+        made = await create(person)
+        town.tables.leave(made.table_id, person.id)
+    assert (await refusal_of(create(person))).reason == "RATE_LIMITED"
+    await create(await town.player())
+
+
 @pytest.mark.parametrize("room_id", ["99", "no-room", "", "Room", "x" * 60])
 async def test_br_088_no_room_of_that_kind_no_table(town: Town, room_id: str) -> None:
     before = dict(town.tables.tables)
