@@ -18,6 +18,7 @@ from ddzclient.errors import TableGone
 from deploy.local import folders, ports
 from deploy.local import stack as whole
 from deploy.local.leash import Leash
+from tests.chaos import chaos_seats
 from tests.services.lobby.test_board import until
 
 ROOM = "happy-beginner"
@@ -117,14 +118,9 @@ async def test_bots_leave_a_table_without_people(town: whole.Stack) -> None:
 
 
 async def test_br_086_of_two_who_want_the_last_seat_one_gets_it(town: whole.Stack) -> None:
+    """The short form of `make chaos-seats`."""
     async with guests(town, 4) as (host, second, *rivals):
-        made = await host.create_table(ROOM)
-        await second.sit(made.table_id)
-        answers = await asyncio.gather(*(rival.sit(made.table_id) for rival in rivals), return_exceptions=True)
-        refused = [answer for answer in answers if isinstance(answer, BaseException)]
-        assert len(refused) == 1
-        assert isinstance(refused[0], Refusal)
-        assert refused[0].reason == "ROOM_FULL"
+        assert (await chaos_seats.race(host, second, rivals, 25)).total() == 25
 
 
 async def test_br_097_a_fourth_may_watch(town: whole.Stack) -> None:
