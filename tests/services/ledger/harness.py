@@ -57,9 +57,11 @@ async def make_database(postgres: Postgres) -> Database:
 
 
 @contextlib.asynccontextmanager
-async def serve(database: Database, nats_url: str, settings: Settings = SETTINGS) -> AsyncIterator[Ledger]:
+async def serve(
+    database: Database, nats_url: str, settings: Settings = SETTINGS, *, drain_s: float = 1.0
+) -> AsyncIterator[Ledger]:
     """The service on a free port of loopback."""
-    config = server.ServerConfig("127.0.0.1:0", "127.0.0.1:0", "INFO", 1.0)
+    config = server.ServerConfig("127.0.0.1:0", "127.0.0.1:0", "INFO", drain_s)
     async with (
         clients.postgres(database.dsn(), connections=2) as reads,
         running(database.dsn(), reads, nats_url, settings) as service,

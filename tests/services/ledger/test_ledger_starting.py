@@ -1,17 +1,28 @@
-"""What the ledger refuses to start with, in one sentence; and its migration."""
+"""What the ledger refuses to start with, in one sentence; its migration; and that it ends with nothing under way."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import asyncpg
+import grpc
 import pytest
 
+from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from deploy.local.servers import Postgres
-from tests.services.ledger.harness import MIGRATIONS
+from servicekit import server
+from services.ledger.batcher import Limits
+from tests.services.ledger.harness import MIGRATIONS, SETTINGS, Database, serve
+from tests.services.ledger.records import record
+from tests.services.ledger.test_ledger_keys import opened, settle
+from tests.services.ledger.test_ledger_news import eventually
 
 
 def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -61,3 +72,40 @@ def test_without_a_database_it_says_so(nats: str) -> None:
     assert refused.returncode == 1
     assert "cannot start" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+async def test_a_settlement_under_way_is_waited_for_when_it_ends(
+    database: Database, nats: str, fresh: Callable[[str], str]
+) -> None:
+    root = await asyncpg.connect(database.dsn("postgres"))
+    service = contextlib.AsyncExitStack()
+    patient = replace(SETTINGS, limits=Limits(patience_s=60.0, transaction_timeout_s=60.0))
+    ledger = await service.enter_async_context(serve(database, nats, patient, drain_s=60.0))
+    hand_id, players = await opened(ledger, fresh)
+    async with server.channel(ledger.target) as channel:
+        stub = ledger_pb2_grpc.LedgerInternalServiceStub(channel)
+        async with root.transaction():
+            await root.execute("SELECT FROM ledger.account WHERE player_id = $1 FOR UPDATE", players[0])
+            call = asyncio.ensure_future(stub.Settle(settle(record(hand_id, players, winner="landlord", landlord=0))))
+            waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND usename = 'ddz_ledger'"
+
+            async def locked_out() -> bool:
+                return bool(await root.fetchval(waits))
+
+            async def closed() -> bool:
+                async with server.channel(ledger.target) as late:
+                    try:
+                        await ledger_pb2_grpc.LedgerInternalServiceStub(late).ListOpenHands(
+                            ledger_pb2.ListOpenHandsRequest(), timeout=1.0
+                        )
+                    except grpc.aio.AioRpcError:
+                        return True
+                    return False
+
+            await eventually(locked_out)
+            ends = asyncio.create_task(service.aclose())
+            await eventually(closed)
+            assert not call.done()
+        assert (await call).result == ledger_pb2.RESULT_APPLIED
+        await ends
+    await root.close()
