@@ -114,6 +114,12 @@ def test_short_forms_and_default_clocks(tmp_path: Path) -> None:
             "terms.book_fields.bomb_factor",
         ),
         ("    book: rob", "    book: rob\n    book_fields: {four_kickers: [!!set {a}]}", 9, "book_fields.four_kickers"),
+        (
+            "    book: classic",
+            "    book: classic\n    book_fields: {bomb_allowance: [1, 2]}",
+            19,
+            "room two: terms.book_fields : bomb_allowance must be four",
+        ),
         ("    book: rob", "    book: rob\n    book_fields: [1]", 9, "room one: terms.book_fields must be a mapping"),
         ("  name_en: One", '  name_en: "\\ud800"', 5, "room one: name_en must be a text"),
         ("    rake_chips: 5", "    rake_chips: 2024-01-01", 11, "room one: terms.rake_chips must be a whole number"),
@@ -174,6 +180,13 @@ def test_a_room_can_change_fields_of_its_book(tmp_path: Path) -> None:
     text = GOOD.replace("book: rob", "book: rob\n    book_fields: {show_factor: 4}")
     room = rooms.load(written(tmp_path, text))[0]
     assert rooms.book_of(room.terms) == rulebook.override(rulebook.ROB, {"show_factor": 4})
+
+
+def test_a_room_sets_its_bomb_allowance_and_its_cap_of_redeals(tmp_path: Path) -> None:
+    fields = "{bomb_allowance: [null, 0, 1, 2], max_redeals: 3}"
+    room = rooms.load(written(tmp_path, GOOD.replace("book: classic", f"book: classic\n    book_fields: {fields}")))[1]
+    book = rooms.book_of(room.terms)
+    assert (book.bomb_allowance, book.max_redeals) == ((None, 0, 1, 2), 3)
 
 
 def test_a_room_can_bring_a_fourth_book(tmp_path: Path) -> None:
