@@ -2,7 +2,8 @@
 
 The node is pinned to one core; Valkey, NATS, the driver and a ledger that answers from memory have the others. On a
 machine of few cores the driver is what saturates first: the node's own CPU time for an action says what a core of it
-carries. The last line is one JSON object.
+carries. `bare` sends the same frames with nothing behind them: what gRPC alone costs here and now is the floor under
+all other figures. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -199,7 +200,10 @@ def main() -> None:
 def measure(env: dict[str, str], only: list[str]) -> dict[str, Any]:
     """All runs, or those that are named."""
     results: dict[str, Any] = {}
-    wanted = only or ["bidi", "unary", "human", "memory", "not_durable"]
+    wanted = only or ["bare", "bidi", "unary", "human", "memory", "not_durable"]
+    if "bare" in wanted:
+        with table_process(env, ["tests.bench.table_bare"]) as table:
+            results["bare"] = show("bare", run(table, "bare", 100))
     with table_process(env, ["services.table"]) as table:
         if "memory" in wanted:
             results |= memory(table)

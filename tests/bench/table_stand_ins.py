@@ -67,8 +67,23 @@ class MemoryStore:
     async def claim_due(self, until_ms: int, now_ms: int) -> list[str]:
         return []
 
-    async def forget(self, table_id: str) -> None:
-        self._logs.pop(table_id, None)
+    async def exists(self, table_id: str) -> bool:
+        return table_id in self._logs
+
+    async def cut(self, table_id: str, version: int, checkpoint: bytes) -> bool:
+        return False
+
+    async def set_deadline(self, table_id: str, version: int, deadline_ms: int | None) -> bool:
+        return False
+
+    async def say_alive(self, node_id: str, lease_s: int) -> None:
+        return
+
+    async def succeed(self, name: str, node_id: str) -> None:
+        return
+
+    async def is_alive(self, node_id: str) -> bool:
+        return True
 
 
 @contextlib.asynccontextmanager
