@@ -57,7 +57,7 @@ class Settings:
     report_s: float = seats.REPORT_S  # between reports to the lobby; who has not reported three times is dead
     cut_events: int = 200  # a log that has grown so long is cut, between two hands
     review_s: float = 60.0  # so often some node looks at every open table: nothing that was lost stays lost
-    lost_s: float = 600.0  # an open hand of the ledger that is so old and has no table any more is void
+    lost_s: float = 600.0  # an open hand of the ledger that is so old, and that no table plays, is void
     lost_sweep_s: float = 60.0
     store_patience_s: float = 5.0
     drain_s: float = 10.0
@@ -339,14 +339,23 @@ class Node:
                 _log.info("lost hands not looked for", extra={"why": str(error)})
 
     async def void_lost(self) -> None:
-        """Voids old open hands whose table's log is gone: nobody else can end them, and they hold their players.
+        """Voids old open hands that no table plays: nobody else can end them, and they hold their players.
 
+        The log of the table is gone; or the ledger has opened the hand late, when the table had given it up already.
         Raises StoreLost, UNAVAILABLE.
         """
         for hand_id, table_id in await self._ledger.open_hands(int(1000 * self.settings.lost_s)):
-            if not await self.store.exists(table_id):
-                _log.warning("table lost", extra={"table": table_id, "hand": hand_id})
-                await self._ledger.void(hand_id, "table lost")
+            if not await self._plays(table_id, hand_id):
+                _log.warning("hand lost", extra={"table": table_id, "hand": hand_id})
+                await self._ledger.void(hand_id, "lost: no table plays it")
+
+    async def _plays(self, table_id: str, hand_id: str) -> bool:
+        """Whether a table may still bring this hand to its end."""
+        try:
+            table = await self.actor(table_id).refresh()
+        except Refusal as refusal:
+            return refusal.reason != Reason.NOT_FOUND
+        return table.hand_id == hand_id and table.stage in (Stage.OPENING, Stage.HAND, Stage.SETTLING)
 
     async def drain(self) -> None:
         """Takes no new tables, sends everybody to another node, and waits until what was asked is done."""

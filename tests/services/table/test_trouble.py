@@ -152,6 +152,19 @@ async def test_a_hand_that_the_ledger_will_not_settle_is_voided_there_and_frees_
             await stack.ledger.VoidHand(ledger_pb2.VoidHandRequest(hand_id=hand_id), timeout=5)
 
 
+async def test_an_open_hand_that_its_table_has_given_up_is_voided(stack: Stack) -> None:
+    table_id, _, clients = await happy_hand(stack)
+    ids = [player.player_id for player in await stack.players()]
+    late = ledger_pb2.OpenHandRequest(hand_id=f"{table_id}-9", player_ids=ids, table_id=table_id)
+    await stack.ledger.OpenHand(late, timeout=5)
+    async with table_node(stack.redis_url, stack.nats_url, stack.ledger_port, lost_s=0.0) as node:
+        await node.service.node.void_lost()
+    open_hands = await stack.ledger.ListOpenHands(ledger_pb2.ListOpenHandsRequest(limit=1_000), timeout=5)
+    of_the_table = [hand.hand_id for hand in open_hands.hands if hand.table_id == table_id]
+    assert of_the_table == [f"{table_id}-1"], "the hand that is played stays, the other holds nobody any more"
+    await close(clients)
+
+
 async def test_an_open_hand_whose_table_is_lost_is_voided_and_others_are_not(stack: Stack) -> None:
     live, _, clients = await happy_hand(stack)
     ids = [player.player_id for player in await stack.players()]
