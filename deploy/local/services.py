@@ -139,6 +139,18 @@ class Fleet:
         for name in names:
             self._wait_until_healthy(name)
 
+    def process(self, name: str) -> Process:
+        """The one that runs under this name now."""
+        return self._running[name]
+
+    def kill(self, name: str) -> None:
+        """Ends a process as a crash does, by SIGKILL, and starts it again; returns when it is healthy."""
+        process = self._running.pop(name)
+        process.popen.kill()
+        process.popen.wait()
+        self._start(name)
+        self._wait_until_healthy(name)
+
     def stop(self) -> None:
         """Ends all. The ledger stops last: it is still asked."""
         for last in (False, True):

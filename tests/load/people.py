@@ -7,8 +7,9 @@ import contextlib
 import hashlib
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import grpc
@@ -35,13 +36,20 @@ _BROKE: Final = {"BELOW_MINIMUM", "ABOVE_MAXIMUM"}
 
 @dataclass(slots=True)
 class World:
-    """What all people of a process share."""
+    """What all people of a process share.
 
-    gateway: Gateway
+    They share connections as well, a few people one. Commands wait while `go` is not set; `tables` are those that
+    somebody is at; `acknowledged` is told of each command that was answered: table, its id, the last event's number.
+    """
+
+    gateways: Sequence[Gateway]
     mix: Mix
     pace: str
     seed: int
     meter: Meter
+    go: asyncio.Event
+    tables: set[TimedTable] = field(default_factory=set)
+    acknowledged: Callable[[TimedTable, str, int], None] = lambda _table, _command_id, _seq: None
 
 
 class TimedTable(TableView):
@@ -49,8 +57,13 @@ class TimedTable(TableView):
 
     def __init__(self, world: World, session: Session, table_id: str, rng: random.Random) -> None:
         super().__init__(session.gateway.table, table_id, session.player_id, session.metadata, session.renew)
+        self._session = session
         self._world = world
         self._rng = rng
+
+    async def headers(self) -> list[tuple[str, str | bytes]]:
+        """What a call about this table carries."""
+        return await self._session.metadata(self.table_id)
 
     async def act(self, action: Action, *, command_id: str = "", timeout_s: float | None = None) -> int:
         """As TableView.act: the time until the action is durable and this player's view shows it."""
@@ -58,6 +71,8 @@ class TimedTable(TableView):
             mix = self._world.mix
             thought_s = mix.think_median_s * self._rng.lognormvariate(0.0, _SPREAD)
             await asyncio.sleep(min(thought_s, mix.think_longest_s))
+        await self._world.go.wait()
+        command_id = command_id or uuid.uuid4().hex
         began = time.perf_counter()
         try:
             seq = await super().act(action, command_id=command_id, timeout_s=timeout_s)
@@ -65,6 +80,7 @@ class TimedTable(TableView):
             self._world.meter.count(f"refused:{refusal.reason}")
             raise
         self._world.meter.time("act", time.perf_counter() - began)
+        self._world.acknowledged(self, command_id, seq)
         return seq
 
 
@@ -77,6 +93,7 @@ class Person:
         self._rng = random.Random(f"{world.seed}:{number}")
         self._lives = 0
         self._leaves_at_s = 0.0
+        self._gateway = world.gateways[number % len(world.gateways)]
         self.kind = Kind(_drawn(self._rng, world.mix.people))
 
     async def live(self, leaves_at_s: float, cut_at_s: float) -> None:
@@ -113,7 +130,7 @@ class Person:
         self._lives += 1
         with self._timed("log_in"):
             return await Session.guest(
-                self._world.gateway, f"load:{self._world.seed}:{self._number}:{self._lives}".ljust(16, ".")
+                self._gateway, f"load:{self._world.seed}:{self._number}:{self._lives}".ljust(16, ".")
             )
 
     async def _once(self, session: Session) -> Session:
@@ -193,9 +210,11 @@ class Person:
         table = TimedTable(self._world, session, table_id, self._rng)
         with self._timed("enter"):
             await table.__aenter__()
+        self._world.tables.add(table)
         try:
             yield table
         finally:
+            self._world.tables.discard(table)
             self._world.meter.count("streams_made_anew", table.reconnects)
             await table.close()
 
@@ -227,7 +246,7 @@ class Person:
             await session.balance()
         request = lobby_pb2.WatchLobbyRequest(room_id=_drawn(self._rng, self._world.mix.rooms))
         metadata = grpc.aio.Metadata(*await session.metadata())
-        stream = self._world.gateway.lobby.WatchLobby(request, metadata=metadata)
+        stream = self._gateway.lobby.WatchLobby(request, metadata=metadata)
         try:
             async with self._for_a_while(*_WATCH_S):
                 async for _ in stream:

@@ -6,6 +6,7 @@ It ends with its people, or at once when its standard input ends: whoever starte
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -18,6 +19,7 @@ from tests.load.meter import Meter
 from tests.load.people import Person, World
 from tests.load.plan import Plan
 
+PEOPLE_A_CONNECTION: Final = 10
 PATIENCE_S: Final = 20.0  # how long who is in a hand may play on when he should have gone
 
 
@@ -29,8 +31,13 @@ async def main() -> None:
     plan = Plan.from_json((await stdin.readline()).decode())
     meter = Meter()
     certificate = plan.certificate.encode() if plan.certificate else None
-    async with Gateway(plan.address, tls=plan.tls, root_certificates=certificate) as gateway:
-        world = World(gateway, plan.mix, plan.pace, plan.seed, meter)
+    async with contextlib.AsyncExitStack() as held:
+        gateways = [
+            await held.enter_async_context(Gateway(plan.address, tls=plan.tls, root_certificates=certificate))
+            for _ in range(-(-plan.people // PEOPLE_A_CONNECTION))
+        ]
+        world = World(gateways, plan.mix, plan.pace, plan.seed, meter, asyncio.Event())
+        world.go.set()
         telling = loop.create_task(_tell(meter))
         run = loop.create_task(_bring(plan, world))
         orphaned = loop.create_task(stdin.read())
