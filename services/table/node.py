@@ -344,12 +344,15 @@ class Node:
         The log of the table is gone; or the ledger has opened the hand late, when the table had given it up already.
         Raises StoreLost, UNAVAILABLE.
         """
-        for hand_id, table_id in await self._ledger.open_hands(int(1000 * self.settings.lost_s)):
-            if not await self._plays(table_id, hand_id):
-                _log.warning("hand lost", extra={"table": table_id, "hand": hand_id})
-                await self._ledger.void(hand_id, "lost: no table plays it")
+        older_than_ms = int(1000 * self.settings.lost_s)
+        lost = [hand for hand in await self._ledger.open_hands(older_than_ms) if not await self._plays(*hand)]
+        # One that its table has just settled is over by now.
+        still_open = set(await self._ledger.open_hands(older_than_ms)) if lost else set()
+        for hand_id, table_id in (hand for hand in lost if hand in still_open):
+            _log.warning("hand lost", extra={"table": table_id, "hand": hand_id})
+            await self._ledger.void(hand_id, "lost: no table plays it")
 
-    async def _plays(self, table_id: str, hand_id: str) -> bool:
+    async def _plays(self, hand_id: str, table_id: str) -> bool:
         """Whether a table may still bring this hand to its end."""
         try:
             table = await self.actor(table_id).refresh()
