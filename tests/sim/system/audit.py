@@ -52,6 +52,7 @@ class Audit:
         self.logged: BaseException | None = None  # by the real code, last
         self._open: dict[str, str] = {}  # player -> hand
         self._state: dict[str, str] = {}  # hand -> open, settled, voided
+        self._opened_s: dict[str, float] = {}
         self._settled_s: dict[str, float] = {}
         self._players: dict[str, tuple[str, ...]] = {}
         self._balances: dict[str, int] = {}
@@ -138,6 +139,7 @@ class Audit:
                 raise Violation(f"{player_id} is in {self._open[player_id]} and in {hand.hand_id}")
             self._open[player_id] = hand.hand_id
         self._state[hand.hand_id] = "open"
+        self._opened_s[hand.hand_id] = self._world.loop.time()
         self._players[hand.hand_id] = hand.player_ids
 
     def _settled(self, settled: Settled) -> None:
@@ -268,7 +270,8 @@ class Audit:
             known = self.tables.get(table_id)
             table = known.table if known is not None else None
             live = table is not None and table.hand_id == hand_id and table.stage in _BUSY
-            if state == "open" and not live and (known is None or known.appended_s < until_s):
+            since_s = max(self._opened_s[hand_id], known.appended_s if known is not None else 0.0)
+            if state == "open" and not live and since_s < until_s:
                 raise Violation(f"{hand_id} is open in the ledger, and over at its table")
 
     def _news_have_arrived(self) -> None:

@@ -13,7 +13,7 @@ from doudizhu.packed import Packed, pack_cards
 
 Action = dict[str, Any]  # the one field of a Command's oneof
 
-_LOOKED_AT: Final = 10
+_LOOKED_AT: Final = 16
 
 
 def choose(hand: Hand, seat: int, rng: random.Random, passes: float) -> Action:
@@ -21,7 +21,7 @@ def choose(hand: Hand, seat: int, rng: random.Random, passes: float) -> Action:
     match hand.phase:
         case Phase.BID:
             levels = [level for level in (1, 2, 3) if level > hand.level]
-            return {"bid": hand_pb2.Bid(level=rng.choice(levels) if levels and rng.random() < 0.6 else 0)}
+            return {"bid": hand_pb2.Bid(level=rng.choice(levels) if levels and rng.random() < 0.35 else 0)}
         case Phase.CALL:
             return {"call": hand_pb2.Call(call=rng.random() < 0.5)}
         case Phase.ROB:

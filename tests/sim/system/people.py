@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ddz.common.v1 import common_pb2, hand_pb2
+from ddz.common.v1 import hand_pb2
 from ddz.table.v1 import events_pb2, table_pb2
 from doudizhu import Refusal
-from servicekit.remote import Silence
-from services.matchmaking.queue import LIVE, State, Ticket
 from services.table.table import Stage, Table
 from tests.sim.system.audit import Violation
 from tests.sim.system.choices import Action, choose, nonsense
+from tests.sim.system.doors import Doors
 from tests.sim.system.frames import Frame
 from tests.sim.system.loop import Process
-from tests.sim.system.rooms import CLASSIC, HAPPY, ROB
 from tests.sim.system.streams import Link
 
 if TYPE_CHECKING:
@@ -39,7 +36,6 @@ _TURNS: Final = frozenset(
         events_pb2.PHASE_PLAY,
     )
 )
-_TIMEOUT_S: Final = 3.0
 _SILENCE_S: Final = 8.0  # without a frame, and a connection counts as broken
 _TEND_S: Final = 2.0
 
@@ -50,7 +46,7 @@ class Person:
     def __init__(self, world: World, number: int) -> None:
         self._world = world
         self._rng = world.chance.rng
-        self._number = number
+        self._doors = Doors(world, number)
         self.player_id = ""
         self._table_id = ""
         self._link: Link | None = None
@@ -60,7 +56,6 @@ class Person:
         self._ended = asyncio.Event()
         self._why = ""
         self._commands = 0
-        self._requests = 0
         self._passes = 0.3 + 0.6 * self._rng.random()
         self._sent: tuple[str, Action] | None = None
         self._heard_s = 0.0
@@ -70,130 +65,17 @@ class Person:
     async def live(self) -> None:
         """Comes, plays, goes, and comes again."""
         await asyncio.sleep(self._rng.random())
-        await self._log_in()
+        await self._doors.log_in()
+        self.player_id = self._doors.player_id
         while True:
             await asyncio.sleep(0.2 * self._rng.random())
             try:
-                self._table_id = await self._find_table()
+                self._table_id = await self._doors.find_table()
                 if self._table_id:
                     await self._stay()
             except Refusal:
                 await asyncio.sleep(self._rng.random())
             self._table_id = ""
-
-    async def _log_in(self) -> None:
-        """Until it is answered; now and then once more, though it was."""
-        if self._rng.random() < 0.2:  # with a double click
-            self._world.loop.create_task(self._log_in_once())
-        answered = False
-        while not answered or self._rng.random() < 0.1:
-            answered = await self._log_in_once()
-            await asyncio.sleep(0.3 * self._rng.random())
-
-    async def _log_in_once(self) -> bool:
-        """Whether it was answered."""
-        try:
-            account, _, _ = await self._ask("lobby", lambda at: at.entry.guest(f"device {self._number}", ""))
-        except Refusal:
-            return False
-        self.player_id = account.player_id
-        return True
-
-    def _ask(self, service: str, work: Any, timeout_s: float = _TIMEOUT_S, key: str = "") -> Any:
-        return self._world.net.ask(service, work, timeout_s, key)
-
-    @property
-    def _player(self) -> common_pb2.Player:
-        return common_pb2.Player(player_id=self.player_id, display_name=f"{self._number}")
-
-    # ---- finding a table --------------------------------------------------------------------------------------------
-
-    async def _find_table(self) -> str:
-        """A table where this person has a place; empty when there is none now. Raises Refusal."""
-        drawn = self._rng.random()
-        try:
-            if drawn < 0.12:
-                return await self._observe()
-            if drawn < 0.42:
-                return await self._queue()
-            return await self._sit(self._rng.choice((CLASSIC, HAPPY)))
-        except Refusal as refusal:
-            if refusal.reason == "ALREADY_SEATED" and refusal.data.get("table_id"):
-                return str(refusal.data["table_id"])
-            raise
-
-    async def _queue(self) -> str:
-        """Joins the queue and waits for a table; may lose patience."""
-        player = self._player
-        ticket: Ticket = await self._ask("matchmaking", lambda at: at.desk.join(player, ROB))
-        patient = self._rng.random() < 0.9
-        for _ in range(4):
-            if ticket.state is State.MATCHED:
-                return ticket.table_id
-            if ticket.state not in LIVE:
-                return ""
-            if not patient:
-                cancel = partial(_cancel, self.player_id, ticket.ticket_id)
-                await self._ask("matchmaking", cancel)
-                return ""
-            with contextlib.suppress(Silence):
-                ticket = await self._watch(ticket.ticket_id)
-        return ""
-
-    async def _watch(self, ticket_id: str) -> Ticket:
-        """The ticket once it has ended. When nobody waits for it any more the stream ends."""
-        wanted = [True]
-
-        async def follow(at: Instance) -> Ticket:
-            last: Ticket | None = None
-            async with contextlib.aclosing(at.watching.watch(ROB, ticket_id)) as tickets:
-                async for ticket in tickets:
-                    last = ticket
-                    if not wanted[0]:
-                        break
-            if last is None:
-                raise Silence("matchmaking")
-            return last
-
-        try:
-            found: Ticket = await self._ask("matchmaking", follow, timeout_s=6.0)
-        finally:
-            wanted[0] = False
-        return found
-
-    async def _sit(self, room_id: str) -> str:
-        """Sits down where a seat is free, or opens a table."""
-        player = self._player
-        tables = await self._ask("lobby", lambda at: _page(at, room_id))
-        seats = {one.table_id: sum(bool(seat.player_id) for seat in one.players) for one in tables}
-        free = [table_id for table_id, taken in seats.items() if taken < 3]
-        if free and self._rng.random() < 0.97:
-            table_id = str(
-                max(free, key=lambda one: seats[one]) if self._rng.random() < 0.8 else self._rng.choice(free)
-            )
-            await self._ask("lobby", lambda at: at.seating.sit(player, table_id, None, ""))
-            return table_id
-        self._requests += 1
-        request = f"r{self._requests}"
-        with contextlib.suppress(Silence):
-            return await self._create(room_id, request)
-        return await self._create(room_id, request)
-
-    async def _create(self, room_id: str, request: str) -> str:
-        player = self._player
-        opened, _ = await self._ask("lobby", lambda at: at.seating.create(player, room_id, request, private=False))
-        return str(opened.table_id)
-
-    async def _observe(self) -> str:
-        """Watches somebody's seat at a table that is in use."""
-        busy = [
-            one.table_id for one in self._world.audit.tables.values() if one.table and one.table.stage is Stage.HAND
-        ]
-        if not busy:
-            return ""
-        table_id, seat, player = self._rng.choice(busy), self._rng.randrange(3), self._player
-        await self._ask("lobby", lambda at: at.seating.observe(player, table_id, seat, ""))
-        return table_id
 
     # ---- at a table -------------------------------------------------------------------------------------------------
 
@@ -234,7 +116,7 @@ class Person:
 
         links: list[Link] = []
         try:
-            link: Link = await self._ask("table", attach, key=table_id)
+            link: Link = await self._doors.ask("table", attach, key=table_id)
         except Refusal:
             for one in links:
                 one.close()
@@ -252,24 +134,15 @@ class Person:
         if loop.time() - self._heard_s > _SILENCE_S:
             self._lost(link)
             return
-        if self._world.chance.strikes("connection of a person broken", 0.03):
+        if self._world.chance.strikes("connection of a person broken", 0.012):
             link.break_off()
         table = self._table(link)
         waits = table is not None and table.stage is Stage.WAITING
-        if (self._observing and rng.random() < 0.5) or (waits and rng.random() < 0.2):
+        if (self._observing and rng.random() < 0.5) or (waits and rng.random() < 0.1):
             self._send(link, {"leave": table_pb2.Leave()})
         if rng.random() < 0.03:
-            loop.create_task(self._sit_elsewhere())
+            loop.create_task(self._doors.sit_elsewhere())
         loop.call_later(_TEND_S * (0.5 + rng.random()), self._tend, link)
-
-    async def _sit_elsewhere(self) -> None:
-        """Tries to sit at a second table, or to queue, while he has a seat: he must not be in two hands."""
-        with contextlib.suppress(Refusal):
-            if self._rng.random() < 0.5:
-                player = self._player
-                await self._ask("matchmaking", lambda at: at.desk.join(player, ROB))
-            else:
-                await self._sit(self._rng.choice((CLASSIC, HAPPY)))
 
     def _lost(self, link: Link) -> None:
         if link is self._link:
@@ -321,7 +194,7 @@ class Person:
                 return
         elif self._seat >= 0 and drawn < 0.9:
             loop.call_later(0.02 + 0.1 * rng.random(), self._answer, link)
-        if drawn > 0.985:
+        if drawn > 0.99:
             loop.call_later(0.1 * rng.random(), self._misbehave, link)
 
     def _table(self, link: Link) -> Table | None:
@@ -336,7 +209,7 @@ class Person:
         table = self._table(link)
         if table is None or table.hand is None or table.stage is not Stage.HAND or table.hand.turn != self._seat:
             return
-        if self._rng.random() < 0.015:
+        if self._rng.random() < 0.012:
             self._send(link, {"leave": table_pb2.Leave()})
             return
         self._send(link, choose(table.hand, self._seat, self._rng, self._passes))
@@ -358,7 +231,7 @@ class Person:
             self._send(link, {"give_seed": table_pb2.GiveSeed(seed=rng.randbytes(8))})
         elif phase == "SHOW_WINDOW" and rng.random() < 0.05:
             self._send(link, {"show": hand_pb2.Show(show=True)})
-        elif phase == "COUNTDOWN" and rng.random() < 0.06:
+        elif phase == "COUNTDOWN" and rng.random() < 0.03:
             self._send(link, {"leave": table_pb2.Leave()})
 
     def _misbehave(self, link: Link) -> None:
@@ -403,7 +276,7 @@ class Person:
 
         async def act() -> None:
             with contextlib.suppress(Refusal):
-                seq = await self._ask("table", lambda at: at.node.act(table_id, player_id, command))
+                seq = await self._doors.ask("table", lambda at: at.node.act(table_id, player_id, command))
                 self._world.audit.answered(table_id, player_id, command.command_id, seq)
 
         self._world.loop.create_task(act())
@@ -419,11 +292,3 @@ async def _command(node: Node, link: Link, command: table_pb2.Command) -> None:
         stream.push("refused", table_pb2.Refused(command_id=command.command_id))
     else:
         stream.push_accepted(table_pb2.Accepted(command_id=command.command_id, seq=seq))
-
-
-async def _cancel(player_id: str, ticket_id: str, at: Instance) -> Ticket:
-    return await at.desk.cancel(player_id, ticket_id)
-
-
-async def _page(at: Instance, room_id: str) -> list[Any]:
-    return list(at.board.page(room_id, "", 30)[0])

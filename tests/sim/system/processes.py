@@ -97,6 +97,8 @@ async def _table(world: World, instance: Instance) -> AsyncIterator[None]:
         review_s=20.0,
         retire_s=10.0,
         drain_s=3.0,
+        lost_s=3.0,
+        lost_sweep_s=2.0,
         commands_per_s=1_000.0,
     )
     node = Node(settings, store, ledger, cast(Any, Client(world)), Seeds(world.deal_seed))

@@ -99,6 +99,7 @@ class Known:
             self._learn_move(event, table)
         elif isinstance(event, events.HandOpening):
             self._public, self._own = 0, (0, 0, 0)
+            self._seeds = {seed: revealed for seed, revealed in self._seeds.items() if not revealed}
         elif isinstance(event, events.Committed):
             self._seeds[event.server_seed] = 0
         elif isinstance(event, events.HandSettled):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 from collections import Counter
 from contextvars import copy_context
@@ -14,7 +15,7 @@ from tests.sim.system.audit import Audit, Violation
 from tests.sim.system.bus import Bus
 from tests.sim.system.chance import Chance, Trace
 from tests.sim.system.faults import Faults
-from tests.sim.system.loop import VirtualLoop
+from tests.sim.system.loop import Deadlock, VirtualLoop
 from tests.sim.system.net import Net
 from tests.sim.system.people import Person
 from tests.sim.system.postgres import Postgres
@@ -22,9 +23,7 @@ from tests.sim.system.processes import INSTANCES, Instance, run
 from tests.sim.system.redis import Redis
 from tests.sim.system.rooms import rooms_of
 
-_PEOPLE: Final = 26
-_FEW_PEOPLE: Final = 11  # in runs that are shorter than _SHORT hands: most of their cost is people who come
-_SHORT: Final = 20
+_PEOPLE: Final = ((20, 11), (60, 26), (1_000_000, 54))  # in runs of fewer hands than that; coming costs as well
 _CALM_S: Final = 10.0
 _STEP_S: Final = 0.25
 _GREATEST_S: Final = 3_600.0  # of virtual time, in which the hands asked for must have been played
@@ -101,7 +100,7 @@ class World:
             self.instances[service] = [Instance(service, number) for number in range(count)]
             for number in range(count):
                 self.start(service, number)
-        self.people = [Person(self, number) for number in range(_PEOPLE if hands >= _SHORT else _FEW_PEOPLE)]
+        self.people = [Person(self, number) for number in range(next(few for below, few in _PEOPLE if hands < below))]
         for person in self.people:
             self.loop.create_task(person.live())
         self.loop.create_task(Faults(self).run())
@@ -131,7 +130,8 @@ class World:
             task.cancel()
         if tasks:
             self.loop.run_until_complete(asyncio.wait(tasks, timeout=60))
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        with contextlib.suppress(Deadlock):
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
 
 
@@ -146,6 +146,9 @@ def simulate(seed: int, hands: int) -> Report:
                 world.loop.run_until_complete(world.play(hands))
             except Violation as violation:
                 report.violation = violation
+            except Exception as error:
+                report.violation = Violation(f"the run has broken off: {error!r}")
+                report.violation.__cause__ = error
             report.last = world.trace.last()
             report.digest, report.events = world.trace.digest, world.trace.count
             report.virtual_s = world.loop.time()
