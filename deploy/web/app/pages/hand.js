@@ -271,25 +271,29 @@ export class HandPage {
         { type: "button", class: "primary", "data-act": "verify", onclick: () => this.verify() },
         t("verify_this_deal"),
       ),
-      this.proof &&
-        h(
-          "ul",
-          { class: "findings", role: "status" },
-          this.proof.faults.length
-            ? this.proof.faults.map(([key, parameters], index) =>
-                h("li", { class: "bad", key: index }, t(key, parameters)),
-              )
-            : ["proof_seed", "proof_cards", "proof_play"].map((key) =>
-                h("li", { class: "good", key }, t(key, { n: this.proof.deals })),
+      h(
+        "div",
+        { role: "status" },
+        this.proof &&
+          h(
+            "ul",
+            { class: "findings" },
+            this.proof.faults.length
+              ? this.proof.faults.map(([key, parameters], index) =>
+                  h("li", { class: "bad", key: index }, t(key, parameters)),
+                )
+              : ["proof_seed", "proof_cards", "proof_play"].map((key) =>
+                  h("li", { class: "good", key }, t(key, { n: this.proof.deals })),
+                ),
+            this.proof.seen.map(([dealId, what]) =>
+              h(
+                "li",
+                { class: { same: "good", other: "bad", unseen: "open" }[what], key: dealId },
+                t(`proof_${what}`, { dealId }),
               ),
-          this.proof.seen.map(([dealId, what]) =>
-            h(
-              "li",
-              { class: { same: "good", other: "bad", unseen: "open" }[what], key: dealId },
-              t(`proof_${what}`, { dealId }),
             ),
           ),
-        ),
+      ),
       record.actions
         .filter((action) => action.deal)
         .map(({ deal }) =>

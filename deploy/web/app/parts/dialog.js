@@ -39,9 +39,10 @@ export const sure = async (title, text, yes) =>
     ["yes", yes, "danger"],
   ])) === "yes";
 
-/** A short note that goes by itself. */
+/** A short note that goes by itself; said again while it stands, it begins anew. */
 export function toast(text) {
   const place = document.getElementById("toasts");
+  for (const old of [...place.children]) if (old.textContent === text) old.remove();
   const note = document.createElement("div");
   note.className = "toast";
   note.textContent = text;
