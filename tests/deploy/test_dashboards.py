@@ -17,6 +17,8 @@ from deploy.local.leash import Leash
 from deploy.local.stack import Stack
 from tests.deploy.watched import Watch, load, names, watching
 
+pytestmark = pytest.mark.timeout(300)  # the first of them may start the whole system
+
 _DEADLINE_S = 60
 _SERIES_A_PROCESS = 3_000  # with every room, method and status of a process that has seen everything
 _LABELS = {
