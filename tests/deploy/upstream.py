@@ -42,10 +42,10 @@ async def unavailable(requests: AsyncIterator[bytes], context: Any) -> AsyncIter
 
 
 class Upstream(grpc.GenericRpcHandler):
-    """Serves every method of every service; the keys of `jwks`, a JWK set, when the gateway asks for them."""
+    """Serves every method of every service; when the gateway asks for keys, the public halves of a private JWK set."""
 
-    def __init__(self, jwks: Path) -> None:
-        self._jwks = jwks
+    def __init__(self, keys: Path) -> None:
+        self._keys = keys
         self.answer: Answer = empty
         self.calls: list[tuple[str, dict[str, str | bytes]]] = []  # method and metadata
 
@@ -54,7 +54,9 @@ class Upstream(grpc.GenericRpcHandler):
             return None
 
         if details.method == "/ddz.lobby.v1.LobbyService/ListKeys":
-            keys = json_format.ParseDict(json.loads(self._jwks.read_text()), lobby_pb2.ListKeysResponse())
+            private = json.loads(self._keys.read_text())["keys"]
+            public = [{name: value for name, value in key.items() if name != "d"} for key in private]
+            keys = json_format.ParseDict({"keys": public}, lobby_pb2.ListKeysResponse())
             return grpc.unary_unary_rpc_method_handler(lambda _request, _context: keys.SerializeToString())
 
         async def call(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
@@ -147,8 +149,8 @@ async def door(
     leash: Leash, folder: Path, limits: gateway.Limits, trust: gateway.Trust | None = None
 ) -> AsyncIterator[Door]:
     """Starts all of it; returns when a token is good, so that every service is healthy and the keys are known."""
-    jwks = folder / "jwks.json"
-    services, tables = Upstream(jwks), (Upstream(jwks), Upstream(jwks))
+    keys = gateway.private_keys(folder)
+    services, tables = Upstream(keys), (Upstream(keys), Upstream(keys))
     async with contextlib.AsyncExitStack() as held:
         one = await held.enter_async_context(services.serving())
         two = [await held.enter_async_context(table.serving()) for table in tables]
