@@ -18,14 +18,13 @@ from servicekit.config import setting
 from servicekit.rooms import Rooms
 from servicekit.seats import Seats
 from servicekit.tls import Inside
-from services.matchmaking import store as store_module
 from services.matchmaking.balances import Balances
 from services.matchmaking.desk import Desk
 from services.matchmaking.matcher import Matcher
 from services.matchmaking.news import News
 from services.matchmaking.opening import Opener
 from services.matchmaking.servicer import MatchmakingServicer
-from services.matchmaking.store import Patience, Store
+from services.matchmaking.store import Patience, connected
 from services.matchmaking.watching import Watching
 
 
@@ -88,8 +87,6 @@ async def build(config: Config, inside: Inside | None = None) -> AsyncIterator[M
     """Matchmaking on its clients; raises OSError when it cannot start."""
     rooms = Rooms(Path(config.rooms_file))
     async with contextlib.AsyncExitStack() as stack:
-        pipe = store_module.pipe(config.redis_url)
-        await stack.enter_async_context(pipe.running())
         bus = await stack.enter_async_context(clients.nats_bus(config.nats_url, name="matchmaking"))
         ledger_channel = await stack.enter_async_context(server.channel(config.ledger_target, inside))
         table_channel = await stack.enter_async_context(server.channel(config.table_target, inside))
@@ -100,13 +97,17 @@ async def build(config: Config, inside: Inside | None = None) -> AsyncIterator[M
         owner = secrets.token_hex(8)
         news = News(bus)
         epoch = "" if config.deal_seed else secrets.token_hex(4)
-        store = Store(pipe, _patience(config), epoch=epoch)
-        opener = Opener(rooms, store, news, opening, owner, config.open_patience_s)
-        matcher = Matcher(rooms, store, opener, news, owner)
-        watching = Watching(store, news, owner)
+        # A connection sends one batch at a time: nobody who joins is to wait for looks, or for a round of readings.
+        joins, looks, rounds = [
+            await stack.enter_async_context(connected(config.redis_url, _patience(config), epoch=epoch))
+            for _ in range(3)
+        ]
+        opener = Opener(rooms, looks, news, opening, owner, config.open_patience_s)
+        matcher = Matcher(rooms, looks, opener, news, owner)
+        watching = Watching(rounds, news, owner)
         bots_fill = config.bot_fill_s > 0
         seats = Seats(tables)
-        desk = Desk(rooms, store, matcher, news, Balances(ledger), seats, bots_fill=bots_fill)
+        desk = Desk(rooms, joins, matcher, news, Balances(ledger), seats, bots_fill=bots_fill)
         await stack.enter_async_context(seats.listening(bus))
         await stack.enter_async_context(watching.running())
         await stack.enter_async_context(matcher.running())

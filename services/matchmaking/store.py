@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -219,6 +220,16 @@ class Store:
             except StoreLost:
                 await asyncio.sleep(_PAUSE_S)
         return await self._pipe.call(*command)
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    url: str, patience: Patience, *, epoch: str, windows: Sequence[Window] = WINDOWS
+) -> AsyncIterator[Store]:
+    """A store on a connection of its own; raises OSError when Redis does not answer at the start."""
+    own = pipe(url)
+    async with own.running():
+        yield Store(own, patience, epoch=epoch, windows=windows)
 
 
 def _room_key(room_id: str) -> str:

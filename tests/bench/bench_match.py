@@ -30,14 +30,13 @@ from deploy.local import folders, ports, servers
 from deploy.local.leash import Leash
 from servicekit import clients, logs
 from servicekit.rooms import Rooms
-from services.matchmaking import store as stores
 from services.matchmaking.balances import Balances
 from services.matchmaking.desk import Desk
 from services.matchmaking.matcher import Matcher
 from services.matchmaking.news import News
 from services.matchmaking.opening import Opener
 from services.matchmaking.queue import LIVE, State, Window
-from services.matchmaking.store import Patience, Store
+from services.matchmaking.store import Patience, Store, connected
 from services.matchmaking.watching import Watching
 
 PLAYERS: Final = int(os.environ.get("PLAYERS", "12000"))
@@ -149,18 +148,21 @@ async def standing(folder: Path, redis_url: str, nats_url: str) -> AsyncIterator
     """The service's parts on real servers."""
     (folder / "rooms.yaml").write_text(ROOMS)
     rooms = Rooms(folder / "rooms.yaml")
-    pipe = stores.pipe(redis_url)
     neighbours: Any = Neighbours()
     seats: Any = NoSeats()
-    async with pipe.running(), clients.nats_bus(nats_url, name="bench") as bus:
+    async with contextlib.AsyncExitStack() as stack:
+        bus = await stack.enter_async_context(clients.nats_bus(nats_url, name="bench"))
         news = News(bus)
-        store = Store(pipe, Patience(), epoch="", windows=WINDOWS)
-        opener = Opener(rooms, store, news, neighbours, "bench", 60.0)
-        matcher = Matcher(rooms, store, opener, news, "bench")
-        watching = Watching(store, news, "bench")
-        desk = Desk(rooms, store, matcher, news, Balances(neighbours), seats, bots_fill=False)
+        joins, looks, rounds = [
+            await stack.enter_async_context(connected(redis_url, Patience(), epoch="", windows=WINDOWS))
+            for _ in range(3)  # as in the service
+        ]
+        opener = Opener(rooms, looks, news, neighbours, "bench", 60.0)
+        matcher = Matcher(rooms, looks, opener, news, "bench")
+        watching = Watching(rounds, news, "bench")
+        desk = Desk(rooms, joins, matcher, news, Balances(neighbours), seats, bots_fill=False)
         async with watching.running(), matcher.running():
-            yield Bench(desk, watching, neighbours), store
+            yield Bench(desk, watching, neighbours), joins
             watching.close()
 
 
