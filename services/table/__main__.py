@@ -36,7 +36,7 @@ class Config:
     idle_s: float = setting("DDZ_TABLE_IDLE_S", "seconds that an empty table or who is absent is kept", 60.0, least=0)
     keep_s: float = setting("DDZ_TABLE_KEEP_S", "seconds that a closed table can be looked at", 300.0, least=0)
     review_s: float = setting("DDZ_TABLE_REVIEW_S", "seconds after which a table is looked at again", 60.0, least=0.1)
-    cut_events: int = setting("DDZ_TABLE_CUT_EVENTS", "events after which a log is cut", 200, least=1)
+    cut_events: int = setting("DDZ_TABLE_CUT_EVENTS", "events after which a log is cut", 60, least=1)
     lost_s: float = setting("DDZ_TABLE_LOST_S", "seconds after which an open hand that no table plays is void", 600.0)
     drain_s: float = setting("DDZ_DRAIN_S", "seconds that calls in flight get after SIGTERM", 10.0, least=0)
 

@@ -55,7 +55,7 @@ class Settings:
     grace_ms: int = 300  # so long a deadline is left to the node that serves the table
     retire_s: float = 30.0  # an actor that nobody needs is kept in memory
     report_s: float = seats.REPORT_S  # between reports to the lobby; who has not reported three times is dead
-    cut_events: int = 200  # a log that has grown so long is cut, between two hands
+    cut_events: int = 60  # a log that has grown so long is cut, between two hands: who takes a table up reads it all
     review_s: float = 60.0  # so often some node looks at every open table: nothing that was lost stays lost
     lost_s: float = 600.0  # an open hand of the ledger that is so old, and that no table plays, is void
     lost_sweep_s: float = 60.0

@@ -87,7 +87,9 @@ async def table_node(
     redis_url: str, nats_url: str, ledger_port: int, *, deal_seed: bytes = b"", **changes: Any
 ) -> AsyncIterator[TableNode]:
     """A node; `changes` are Settings."""
-    settings = Settings(**{"node_id": fresh("node"), "drain_s": 2.0, "poll_s": 0.1, "grace_ms": 100, **changes})
+    # Tests read whole logs; those of cutting say so.
+    usual = {"node_id": fresh("node"), "drain_s": 2.0, "poll_s": 0.1, "grace_ms": 100, "cut_events": 100_000}
+    settings = Settings(**{**usual, **changes})
     async with (
         clients.nats_bus(nats_url, name=settings.node_id) as bus,
         table_service.running(settings, redis_url, bus, f"127.0.0.1:{ledger_port}", deal_seed) as service,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from ddz.table.v1 import table_pb2
-from tests.services.table.stack import Stack, act, fresh, look, until
+from tests.services.table.bots import begin, play_hands
+from tests.services.table.stack import Client, Stack, act, fresh, look, table_node, terms, until, until_async
 from tests.services.table.test_leaks import log_of
 from tests.services.table.test_streams import close, happy_hand
 from tests.services.table.test_trouble import redis_of
@@ -51,3 +52,31 @@ async def test_nothing_is_told_before_it_is_in_the_log(stack: Stack) -> None:
         assert (await client.until_told("trustee_set")).on
     assert await until(lambda: clients[0].answer(command_id))
     await close(clients)
+
+
+async def test_a_log_that_is_cut_after_every_hand_goes_on_on_any_node(stack: Stack) -> None:
+    players = await stack.players()
+    ids = [player.player_id for player in players]
+    async with (
+        table_node(stack.redis_url, stack.nats_url, stack.ledger_port, cut_events=1) as one,
+        table_node(stack.redis_url, stack.nats_url, stack.ledger_port, cut_events=1) as other,
+    ):
+        table_id = await stack.open_on(one.internal, terms("happy", clocks={"countdown_ms": 600_000}), players)
+        clients = [Client(player_id, table_id, one.stub) for player_id in ids]
+        for client in clients:
+            await client.open()
+        await begin(clients, "happy")
+        await play_hands([one], table_id, ids, hands=1)
+        store = one.service.node.store
+
+        async def is_cut() -> bool:
+            return len(await store.read(table_id)) == 1
+
+        await until_async(is_cut)
+        fresh_look, known = await look(other, table_id, ids[1]), await look(one, table_id, ids[1])
+        assert fresh_look.last_result == known.last_result
+        assert fresh_look.seats[1].balance_chips == known.seats[1].balance_chips
+        assert (fresh_look.seq, fresh_look.clock, fresh_look.hand_id) == (known.seq, known.clock, known.hand_id)
+        assert isinstance(await act(other, table_id, ids[0], ready=table_pb2.Ready(ready=False)), int)
+        await clients[1].until_told("ready_set", times=4)
+        await close(clients)

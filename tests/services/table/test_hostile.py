@@ -43,9 +43,7 @@ async def refused_play(stack: Stack, cards: list[int], **named: str) -> int:
 
 
 @pytest.mark.parametrize("data", [b"null", b"5", b'"x"', b"[]", b"\xff" * 40, b"\x0a\xff", bytes(1000)], ids=range(7))
-async def test_br_119_br_122_bytes_that_are_no_message_end_the_call_and_nothing_else(
-    stack: Stack, data: bytes
-) -> None:
+async def test_br_119_br_122_bytes_that_are_no_message_end_the_call_and_nothing_else(stack: Stack, data: bytes) -> None:
     table_id, ids, clients, landlord = await lead_table(stack)
     async with grpc.aio.insecure_channel(stack.nodes[0].target) as channel:
         unary: Any = channel.unary_unary(ACT)
