@@ -12,9 +12,9 @@ import pytest
 
 from tests.sim.system.world import Report, simulate
 
-SEEDS = 300
-SHARES = 12  # the seeds are run in so many tests
-HANDS = 4
+SEEDS = 200
+SHARES = 10  # the seeds are run in so many tests
+HANDS = 2
 _SAME = "from tests.sim.system.world import simulate; report = simulate(7, 12); print(report.digest, report.events)"
 
 

@@ -170,7 +170,7 @@ def _still_waiting(original: Any) -> Any:
 MUTATIONS: Final = (
     Mutation(
         "an append without the version check",
-        "",
+        "has a gap",
         ((Redis, "may_append", _always),),
     ),
     Mutation(
@@ -220,11 +220,13 @@ MUTATIONS: Final = (
         "a ticket that is claimed twice",
         "leads to",
         ((Rooms, "claim", _still_waiting),),
+        seed=3,
     ),
     Mutation(
         "a player in two hands at once",
         " and in ",
         ((services.ledger.ledger, "open_hand", _as_if_free), (Postgres, "may_sit", _yes)),
+        seed=3,
     ),
     Mutation(
         "a table of a dead node that nobody takes up",
@@ -235,10 +237,11 @@ MUTATIONS: Final = (
         "news that count twice",
         "statistics",
         ((StatisticsPool, "is_new", _yes),),
+        seed=2,
     ),
     Mutation(
         "a checkpoint that forgets the base",
-        "",
+        "than its log",
         ((services.table.log, "checkpoint_to", _forgetting_the_base),),
     ),
 )

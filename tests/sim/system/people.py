@@ -36,6 +36,18 @@ _TURNS: Final = frozenset(
         events_pb2.PHASE_PLAY,
     )
 )
+# What asks seats outside of turns; a base is set, and agreed to, by who has not yet.
+_ASKED: Final = frozenset(
+    (
+        events_pb2.PHASE_SEATING,
+        events_pb2.PHASE_BASE,
+        events_pb2.PHASE_AGREE,
+        events_pb2.PHASE_READY,
+        events_pb2.PHASE_SEED,
+        events_pb2.PHASE_SHOW_WINDOW,
+        events_pb2.PHASE_COUNTDOWN,
+    )
+)
 _SILENCE_S: Final = 8.0  # without a frame, and a connection counts as broken
 _TEND_S: Final = 2.0
 
@@ -192,7 +204,7 @@ class Person:
                 think_s = 0.02 + 0.15 * rng.random() if drawn < 0.985 else 4.0
                 loop.call_later(think_s, self._act, link)
                 return
-        elif self._seat >= 0 and drawn < 0.9:
+        elif self._seat >= 0 and drawn < 0.9 and phase in _ASKED:
             loop.call_later(0.02 + 0.1 * rng.random(), self._answer, link)
         if drawn > 0.99:
             loop.call_later(0.1 * rng.random(), self._misbehave, link)

@@ -202,7 +202,6 @@ class Connection:
         """BEGIN, COMMIT, ROLLBACK, DISCARD PLANS and ledger.forget_news."""
         match query.split()[0]:
             case "BEGIN":
-                await self.trip()
                 await self._server.lock.acquire()
                 self._holds = True
             case "COMMIT":

@@ -94,6 +94,7 @@ async def _table(world: World, instance: Instance) -> AsyncIterator[None]:
         keep_ms=20_000,
         cut_events=_CUT_EVENTS,
         heartbeat_s=5.0,
+        poll_s=1.0,
         review_s=20.0,
         retire_s=10.0,
         drain_s=3.0,
@@ -111,7 +112,7 @@ async def _table(world: World, instance: Instance) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _ledger(world: World, instance: Instance) -> AsyncIterator[None]:
-    relay = Relay("", "")
+    relay = Relay("", "", poll_s=1.0)
     batcher = Batcher("", Limits(), relay.wake)
     works = [lasting("relay", relay.work), *(lasting("batcher", batcher.work) for _ in range(2))]
     tasks = [asyncio.create_task(work) for work in works]

@@ -163,7 +163,9 @@ def _replacements(world: World) -> Iterator[tuple[Any, str, Any]]:
     yield services.ledger.transaction, "store", LedgerStore(world.postgres)
     yield services.ledger.servicer, "queries", LedgerQueries(world)
     yield services.lobby.entry, "Passwords", NoPasswords
-    yield services.matchmaking.matcher, "_TICK_S", 1.0  # who joins wakes it; a look that finds nobody costs as much
+    # Looks that find nobody cost as much as those that do; who joins wakes the matcher anyway.
+    yield services.matchmaking.matcher, "_TICK_S", 1.0
+    yield services.matchmaking.matcher, "_RELAY_S", 1.5
     yield services.table.node, "Stream", SimStream
     yield servicekit.metrics, "FAULTS", Faults(world)
 

@@ -214,7 +214,7 @@ class Rooms:
             for index, first in enumerate(others):
                 for second in others[index + 1 :]:
                     three = (one, first, second)
-                    age = now - min(other.joined_ms for other in three)
+                    age = max(now - min(other.joined_ms for other in three), 0)  # the clocks of two matchers differ
                     known = any(a.player_id in b.recent.split(",") for a in three for b in three if a is not b)
                     if (rematches or not known) and fits([other.strength for other in three], age, windows):
                         return three
