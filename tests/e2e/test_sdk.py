@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import subprocess
 import sys
 import uuid
@@ -14,7 +15,7 @@ import pytest
 from ddz.table.v1 import events_pb2
 from ddz.table.v1.events_pb2 import Snapshot
 from ddz.table.v1.table_pb2 import AllowObservers, GetTableRequest, Ready
-from ddzclient import Gateway, Player, Refusal, Session, TableGone, TableView, find_table
+from ddzclient import Gateway, Player, Refusal, Session, TableGone, TableView, find_table, house
 from deploy.local.folders import ROOT
 from deploy.local.stack import Stack
 
@@ -51,6 +52,12 @@ async def test_the_same_device_key_is_the_same_guest(stack: Stack) -> None:
         assert (first.player_id, first.created, again.created) == (again.player_id, True, False)
         await again.renew()
         assert (await again.profile()).player.player_id == first.player_id
+
+
+async def test_no_bot_plays_where_it_would_not_be_marked_as_one(stack: Stack) -> None:
+    async with Gateway(stack.address) as gateway:
+        with pytest.raises(house.NoBots):
+            await house.keep(gateway, secrets.token_bytes(32), 1)
 
 
 async def test_friends_meet_at_a_private_table(stack: Stack) -> None:
