@@ -175,7 +175,7 @@ class LobbyServiceServicer:
 
     def CreateTable(self, request, context):
         """Opens a table in a room of seats by choice and seats the caller there.
-        Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED.
+        Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED, RATE_LIMITED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

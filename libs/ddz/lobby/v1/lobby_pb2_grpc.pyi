@@ -62,7 +62,7 @@ class LobbyServiceStub:
     """
     CreateTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]
     """Opens a table in a room of seats by choice and seats the caller there.
-    Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED.
+    Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED, RATE_LIMITED.
     """
     FindTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.FindTableRequest, _lobby_pb2.FindTableResponse]
     """The table behind a private table's code. Who guesses is RATE_LIMITED.
@@ -125,7 +125,7 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     """
     CreateTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]  # type: ignore[assignment]
     """Opens a table in a room of seats by choice and seats the caller there.
-    Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED.
+    Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED, RATE_LIMITED.
     """
     FindTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.FindTableRequest, _lobby_pb2.FindTableResponse]  # type: ignore[assignment]
     """The table behind a private table's code. Who guesses is RATE_LIMITED.
@@ -233,7 +233,7 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.CreateTableResponse, _abc.Awaitable[_lobby_pb2.CreateTableResponse]]:
         """Opens a table in a room of seats by choice and seats the caller there.
-        Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED.
+        Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED, RATE_LIMITED.
         """
 
     @_abc_1.abstractmethod

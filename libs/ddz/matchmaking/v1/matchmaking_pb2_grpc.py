@@ -70,7 +70,7 @@ class MatchmakingServiceServicer:
 
     def QuickStart(self, request, context):
         """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
-        Refuses: NOT_FOUND, BELOW_MINIMUM, ALREADY_SEATED, LIMIT_REACHED.
+        Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -38,7 +38,7 @@ class MatchmakingServiceStub:
     """
     QuickStart: _grpc.UnaryUnaryMultiCallable[_matchmaking_pb2.QuickStartRequest, _matchmaking_pb2.QuickStartResponse]
     """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
-    Refuses: NOT_FOUND, BELOW_MINIMUM, ALREADY_SEATED, LIMIT_REACHED.
+    Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
     """
     Cancel: _grpc.UnaryUnaryMultiCallable[_matchmaking_pb2.CancelRequest, _matchmaking_pb2.CancelResponse]
     """Takes the caller out of the queue; TOO_LATE, with the `table_id`, once he is matched.
@@ -59,7 +59,7 @@ class MatchmakingServiceAsyncStub(MatchmakingServiceStub):
     """
     QuickStart: _aio.UnaryUnaryMultiCallable[_matchmaking_pb2.QuickStartRequest, _matchmaking_pb2.QuickStartResponse]  # type: ignore[assignment]
     """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
-    Refuses: NOT_FOUND, BELOW_MINIMUM, ALREADY_SEATED, LIMIT_REACHED.
+    Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
     """
     Cancel: _aio.UnaryUnaryMultiCallable[_matchmaking_pb2.CancelRequest, _matchmaking_pb2.CancelResponse]  # type: ignore[assignment]
     """Takes the caller out of the queue; TOO_LATE, with the `table_id`, once he is matched.
@@ -89,7 +89,7 @@ class MatchmakingServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_matchmaking_pb2.QuickStartResponse, _abc.Awaitable[_matchmaking_pb2.QuickStartResponse]]:
         """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
-        Refuses: NOT_FOUND, BELOW_MINIMUM, ALREADY_SEATED, LIMIT_REACHED.
+        Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
         """
 
     @_abc_1.abstractmethod
