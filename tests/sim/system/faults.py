@@ -55,8 +55,9 @@ class Faults:
 
     async def _kill(self) -> None:
         instance = self._any()
-        self._world.kill(instance)
-        self._later(0.2, 3.0, lambda: self._world.start(instance.service, instance.number))
+        if instance.process.alive:
+            self._world.kill(instance)
+            self._later(0.2, 3.0, lambda: self._world.restart(instance))
 
     async def _pause(self) -> None:
         process = self._any().process
@@ -68,12 +69,7 @@ class Faults:
         instance = self._any("table")
         if instance.ready and instance.process.alive and not instance.process.paused:
             self._world.loop.spawn(instance.process, instance.node.drain())
-            self._later(3.0, 3.5, lambda: self._replace(instance))
-
-    def _replace(self, instance: Instance) -> None:
-        if instance.process.alive:
-            self._world.kill(instance)
-            self._world.start(instance.service, instance.number)
+            self._later(3.0, 3.5, lambda: self._world.restart(instance))
 
     async def _skew(self) -> None:
         self._any("table").process.skew_ms = self._world.chance.rng.randint(-_GREATEST_SKEW_MS, _GREATEST_SKEW_MS)

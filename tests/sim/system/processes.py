@@ -11,6 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import nats.errors
+
+from servicekit.clients import AWAY
 from servicekit.lasting import lasting
 from servicekit.seats import Seats
 from services.ledger.batcher import Batcher, Limits
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 # How many instances of each service run.
 INSTANCES: Final = {"table": 2, "ledger": 2, "matchmaking": 2, "lobby": 1}
 SHARDS: Final = 2
+_AGAIN_S: Final = 0.5
 _CUT_EVENTS: Final = 120  # so that logs are cut often
 
 
@@ -70,16 +74,21 @@ class Instance:
 
 
 async def run(world: World, instance: Instance) -> None:
-    """The main task of a process."""
+    """The main task of a process. One that cannot start, since a server is away, is started again by who started it."""
     parts: dict[str, Callable[[World, Instance], AbstractAsyncContextManager[None]]] = {
         "table": _table,
         "ledger": _ledger,
         "matchmaking": _matchmaking,
         "lobby": _lobby,
     }
-    async with parts[instance.service](world, instance):
-        instance.ready = True
-        await asyncio.get_running_loop().create_future()
+    try:
+        async with parts[instance.service](world, instance):
+            instance.ready = True
+            await asyncio.get_running_loop().create_future()
+    except (*AWAY, nats.errors.Error):
+        if instance.process.alive:
+            world.chance.faults["process not started"] += 1
+            world.loop.call_later(_AGAIN_S, world.restart, instance, context=world.context)
 
 
 @contextlib.asynccontextmanager

@@ -88,6 +88,12 @@ class World:
         for person in self.people:
             person.process_died(process)
 
+    def restart(self, instance: Instance) -> None:
+        """Another process in its place, unless there is one already."""
+        if self.instances[instance.service][instance.number] is instance:
+            self.kill(instance)
+            self.start(instance.service, instance.number)
+
     def running(self) -> list[Instance]:
         """Every instance whose process lives."""
         return [one for some in self.instances.values() for one in some if one.process.alive]
