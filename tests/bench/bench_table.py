@@ -32,6 +32,7 @@ TICKS: Final = os.sysconf("SC_CLK_TCK")
 SECONDS: Final = float(os.environ.get("SECONDS_A_RUN", "8"))
 HUMAN_TABLES: Final = 1_000
 HUMAN_PAUSE_S: Final = 4.0
+MEMORY_TABLES: Final = 500
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ def run(table: TableProcess, name: str, tables: int, *, unary: bool = False, pau
         "name": name,
         "tables": tables,
         "unary": unary,
+        "watched": True,
         "pause_s": pause_s,
         "seconds": SECONDS * (2 if pause_s else 1),
     }
@@ -156,18 +158,21 @@ def run(table: TableProcess, name: str, tables: int, *, unary: bool = False, pau
 
 
 def memory(table: TableProcess) -> dict[str, int]:
-    """Bytes for a table whose hand is dealt, with and without its three streams."""
-    empty = table.rss_bytes()
-    count = 500
-    driver = Driver({"target": table.target, "name": "m", "tables": count, "unary": False, "pause_s": 0, "seconds": 0})
-    try:
-        with_streams = table.rss_bytes()
-    finally:
+    """Bytes for a table whose hand is dealt, and for each of the streams that watch one."""
+    at_start = table.rss_bytes()
+    plan = {"target": table.target, "tables": MEMORY_TABLES, "unary": False, "pause_s": 0, "seconds": 0}
+    grown, drivers = {}, []
+    for name, watched in (("first", False), ("table", False), ("watched", True)):  # the first ones warm it up
+        before = table.rss_bytes()
+        drivers.append(Driver({**plan, "name": name, "watched": watched}))
+        time.sleep(1.0)  # the hands of the last tables are dealt
+        grown[name] = (table.rss_bytes() - before) // MEMORY_TABLES
+    for driver in drivers:
         driver.end()
-    time.sleep(1.0)  # the node notices that the streams are gone
     return {
-        "rss_bytes_per_table_with_3_streams": (with_streams - empty) // count,
-        "rss_bytes_at_start": empty,
+        "rss_bytes_per_table": grown["table"],
+        "rss_bytes_per_idle_connection": (grown["watched"] - grown["table"]) // 3,
+        "rss_bytes_at_start": at_start,
     }
 
 

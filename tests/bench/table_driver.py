@@ -53,11 +53,11 @@ class DrivenTable:
         self.refusal = ""
         self.scripts = {number: hand_script(table_id, number) for number in range(1, HANDS_AHEAD + 1)}
 
-    async def open(self, channels: list[grpc.aio.Channel], unary: bool) -> None:
+    async def open(self, channels: list[grpc.aio.Channel], unary: bool, watched: bool) -> None:
         players = [common_pb2.Player(player_id=f"{self.table_id}-{seat}") for seat in range(3)]
         internal = table_pb2_grpc.TableInternalServiceStub(channels[0])
         await internal.Open(table_pb2.OpenRequest(table_id=self.table_id, terms=TERMS, players=players))
-        for seat in range(3):
+        for seat in range(3) if watched else ():
             channel: Any = random.choice(channels)
             metadata = (("x-player-id", f"{self.table_id}-{seat}"),)
             if unary:
@@ -68,7 +68,7 @@ class DrivenTable:
                 await stream.write(table_pb2.PlayRequest(table_id=self.table_id).SerializeToString())
             self.streams.append(stream)
             await stream.read()  # the snapshot
-        self.act: Any = channel.unary_unary(ACT)
+        self.act: Any = random.choice(channels).unary_unary(ACT)
 
     async def listen(self, seat: int) -> None:
         """Counts frames; an answer lets the table go on."""
@@ -137,8 +137,8 @@ async def main(plan: dict[str, Any]) -> None:
     channels = [grpc.aio.insecure_channel(plan["target"], options=options) for _ in range(count)]
     driven = [DrivenTable(f"{plan['name']}{number}", seen) for number in range(tables)]
     for table in driven:
-        await table.open(channels, unary)
-    tasks = [asyncio.create_task(table.listen(seat)) for table in driven for seat in range(3)]
+        await table.open(channels, unary, plan["watched"])
+    tasks = [asyncio.create_task(table.listen(seat)) for table in driven for seat in range(len(table.streams))]
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     if plan["seconds"]:

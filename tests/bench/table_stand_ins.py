@@ -43,6 +43,11 @@ class LedgerStandIn(ledger_pb2_grpc.LedgerInternalServiceServicer):
     async def VoidHand(self, request: ledger_pb2.VoidHandRequest, _context: Any) -> ledger_pb2.VoidHandResponse:
         return ledger_pb2.VoidHandResponse()
 
+    async def ListOpenHands(
+        self, _request: ledger_pb2.ListOpenHandsRequest, _context: Any
+    ) -> ledger_pb2.ListOpenHandsResponse:
+        return ledger_pb2.ListOpenHandsResponse()
+
 
 class MemoryStore:
     """The interface of services.table.store.Store without a Redis; nothing survives."""
