@@ -50,6 +50,7 @@ class Audit:
         self.ends: Counter[str] = Counter()
         self.closing = False
         self.logged: BaseException | None = None  # by the real code, last
+        self._unexplained = False
         self._open: dict[str, str] = {}  # player -> hand
         self._state: dict[str, str] = {}  # hand -> open, settled, voided
         self._opened_s: dict[str, float] = {}
@@ -73,6 +74,7 @@ class Audit:
     def fault(self, where: str, error: BaseException | None) -> None:
         """The real code has caught a fault of its own, or a call has ended with an unexpected exception."""
         if not self.closing:
+            self._unexplained = error is None  # then it is logged, right after
             self.blame(f"a fault of our own in {where}: {error!r}", error)
 
     # ---- the log ----------------------------------------------------------------------------------------------------
@@ -229,7 +231,8 @@ class Audit:
     def check(self) -> None:
         """Raises the first violation; now and then looks for tables that are stuck."""
         if self._violation is not None:
-            raise self._violation from (self._violation.__cause__ or self.logged)
+            cause = self._violation.__cause__ or (self.logged if self._unexplained else None)
+            raise self._violation from cause
         now_s = self._world.loop.time()
         if now_s >= self._next_check_s:
             self._next_check_s = now_s + _CHECK_S

@@ -131,11 +131,10 @@ class World:
         """Ends every task, so that nothing is left to the garbage collector."""
         for instance in self.running():
             self.kill(instance)
-        tasks = [task for task in asyncio.all_tasks(self.loop) if not task.done()]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            self.loop.run_until_complete(asyncio.wait(tasks, timeout=60))
+        while tasks := [task for task in asyncio.all_tasks(self.loop) if not task.done()]:
+            for task in tasks:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.wait(tasks, timeout=1))
         with contextlib.suppress(Deadlock):
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
