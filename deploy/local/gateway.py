@@ -20,7 +20,7 @@ PAGE = ROOT / "deploy" / "web"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of the gateway: token buckets for calls and log-ins, connections, and how long headers and calls may take."""
+    """Of the gateway: token buckets for calls and log-ins, connections, and how long asking and answering may take."""
 
     player_per_s: int = 50
     player_burst: int = 100
@@ -29,8 +29,9 @@ class Limits:
     login_per_s: int = 20  # from one address
     login_burst: int = 60
     connections: int = 20_000  # from everywhere
+    answer_s: int = 5  # of a service, but for the lobby, which looks at passwords
     headers_s: int = 10  # for who sends slowly
-    call_s: int = 20
+    request_s: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,9 @@ def configuration(
         "login_per_s": limits.login_per_s,
         "login_burst": limits.login_burst,
         "connections": limits.connections,
+        "answer": f"{limits.answer_s}s",
         "whole_headers": f"{limits.headers_s}s",
-        "whole_call": f"{limits.call_s}s",
+        "whole_request": f"{limits.request_s}s",
         "answer_headers": page.answer_headers(strict_transport=doors.trust.chain is not None),
     }
     nodes = {name: render.endpoints(list(found)) for name, found in services.items()}

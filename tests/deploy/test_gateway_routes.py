@@ -24,7 +24,7 @@ from deploy.local.leash import Leash
 from tests.deploy.upstream import Door, door, empty, unavailable
 
 OWN = gateway.Limits(
-    player_per_s=1_000, player_burst=1_000, login_per_s=1_000, login_burst=1_000, headers_s=1, call_s=2
+    player_per_s=1_000, player_burst=1_000, login_per_s=1_000, login_burst=1_000, answer_s=1, headers_s=1, request_s=2
 )
 FILES = (lobby_pb2, matchmaking_pb2, table_pb2, ledger_pb2)
 PUBLIC = [
@@ -142,7 +142,7 @@ async def twenty_tables(own: Door) -> list[int]:
 
 async def test_a_node_that_only_says_it_is_healthy_is_left_alone(own: Door) -> None:
     """Until then its calls are repeated on the other node, so that nobody notices."""
-    deadline = time.monotonic() + 20.0
+    deadline = time.monotonic() + 60.0
     while not all(await twenty_tables(own)):  # Envoy takes up what health checks say once a second
         assert time.monotonic() < deadline
     ill, _ = own.tables
@@ -165,18 +165,16 @@ async def test_a_call_that_is_not_answered_ends_and_a_stream_goes_on(own: Door) 
     for upstream in own.upstreams:
         upstream.answer = silent
     before = len(own.log())
-    waits = [
-        call(own, f"/ddz.{name}", dict(FORGED))
-        for name in ("ledger.v1.LedgerService/GetBalance", "table.v1.TableService/GetTable")
-    ]
+    names = ("ledger.v1.LedgerService/GetBalance", "table.v1.TableService/GetTable")
+    waits = [call(own, f"/ddz.{name}", dict(FORGED)) for name in names]
     ended = await asyncio.gather(*waits, call(own, "/ddz.table.v1.TableService/Watch", timeout_s=3.0))
-    assert all(code in {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE} for code in ended)
-    lines: dict[str, int] = {}
-    while not {"GetBalance", "GetTable", "Watch"} <= lines.keys():
+    assert ended == [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED]
+    why: dict[str, str] = {}
+    while not {"GetBalance", "GetTable", "Watch"} <= why.keys():
         await asyncio.sleep(0.05)
-        lines = {line["path"].rpartition("/")[2]: line["duration_ms"] for line in own.log()[before:]}
-    assert max(lines["GetBalance"], lines["GetTable"]) < 2_900
-    assert lines["Watch"] >= 2_900
+        why = {line["path"].rpartition("/")[2]: line["details"] for line in own.log()[before:]}
+    assert (why["GetBalance"], why["GetTable"]) == ("response_timeout", "response_timeout")
+    assert "timeout" not in why["Watch"]  # the caller's own
 
 
 def slow(port: int, begin: bytes, more: bytes) -> tuple[bytes, float]:
