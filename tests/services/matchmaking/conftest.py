@@ -117,8 +117,9 @@ def opened(config: service.Config, valkey: str) -> Open:
                 ledger, tables = Ledger(), TableHouse()  # type: ignore[abstract]
                 ledger_target = await stack.enter_async_context(standing(ledger))
                 table_target = await stack.enter_async_context(standing(tables))
-                url = f"{valkey.rsplit('/', 1)[0]}/9"
-                own = replace(config, redis_url=url, ledger_target=ledger_target, table_target=table_target, **changes)
+                found = {"redis_url": f"{valkey.rsplit('/', 1)[0]}/9"}
+                found |= {"ledger_target": ledger_target, "table_target": table_target}
+                own = replace(config, **(found | changes))
             else:
                 ledger, tables = beside.ledger, beside.tables
                 own = replace(beside.config, **changes)

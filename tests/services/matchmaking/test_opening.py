@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc
 import pytest
 import yaml
 
@@ -199,6 +200,34 @@ async def test_matches_are_told_once_on_jetstream(hall: Hall) -> None:
         assert sorted(told[-1].player_ids) == sorted(player.id for player in players)
         assert len(told[-1].waited_ms) == 3
         assert len({match.match_id for match in told}) == len(told)
+
+
+async def test_tickets_survive_a_kill_of_redis(opened: Open, leash: Leash, scratch: Path) -> None:
+    folder, port = scratch / "valkey-of-matchmaking", ports.free(1)[0]
+    with servers.valkey(leash, folder, port, appendfsync="always") as first:
+        async with opened(redis_url=first.url) as hall:
+            players = hall.players(3)
+            tickets = await joined(players[:2])
+            first.process.popen.kill()
+            first.process.popen.wait()
+            assert isinstance(first.process.popen.args, list)
+            again = servers.run(leash, "Valkey", [str(part) for part in first.process.popen.args[-2:]], folder)
+            try:
+                found = await ends(players, [*tickets, await joined_in_the_end(players[2])])
+            finally:
+                again.stop()
+    assert {end.state for end in found} == {MATCHED}
+    assert len({end.table_id for end in found}) == 1
+
+
+async def joined_in_the_end(player: Person) -> matchmaking_pb2.Ticket:
+    """Joins when the store is back."""
+    while True:
+        try:
+            return await player.join()
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
 
 
 async def test_without_the_bus_people_are_matched_and_the_news_wait(opened: Open, leash: Leash, scratch: Path) -> None:
