@@ -110,6 +110,8 @@ def _load(path: Path) -> tuple[jwt.PyJWK, list[dict[str, str]]]:
     """The key that signs, and the public half of all."""
     keys = _read(path)
     for key in keys:
+        if not all(isinstance(key.get(name, ""), str) for name in _PUBLIC_MEMBERS):
+            raise KeysError(f"{path}: a key has a member that is no text.")
         if not key.get("kid") or key.get("kty") != "EC" or key.get("crv") != "P-256":
             raise KeysError(f"{path}: every key must be an EC key on P-256 with a kid.")
     if len({key["kid"] for key in keys}) < len(keys):

@@ -112,7 +112,21 @@ def test_a_keys_file_that_breaks_while_it_runs_changes_nothing(tmp_path: Path) -
     assert [key["kid"] for key in issuer.public()] == ["one"]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"keys": []}', '{"keys": [5]}', '{"keys": [{"kty": "EC"}]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"keys": []}',
+        '{"keys": [5]}',
+        '{"keys": [{"kty": "EC"}]}',
+        '{"keys": [{"kty": "EC", "crv": "P-256", "kid": 5}]}',
+        '{"keys": [{"kty": "RSA", "kid": "one"}]}',
+        '{"keys": [{"kty": "EC", "crv": "P-256", "kid": "one", "x": "AA", "y": "AA", "d": "AA"}]}',
+    ],
+)
 def test_a_keys_file_that_holds_no_key_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "keys.json"
     path.write_text(text)
