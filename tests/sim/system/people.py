@@ -128,7 +128,8 @@ class Person:
 
         links: list[Link] = []
         try:
-            link: Link = await self._doors.ask("table", attach, key=table_id)
+            anywhere = seq > 0 and self._rng.random() < 0.2  # who comes back may come to any node
+            link: Link = await self._doors.ask("table", attach, key="" if anywhere else table_id)
         except Refusal:
             for one in links:
                 one.close()
