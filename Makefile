@@ -16,6 +16,8 @@ endif
 # For the recipes below: how many hands the demo plays, with which deals; where `make up` listens; pytest's arguments.
 export HANDS SEED PORT TABLE_NODES BOTS
 ARGS ?=
+# Tests wait for servers more than they compute, and two processes of them keep two cores busy.
+TEST_PROCESSES ?= 2
 
 # Whatever measures (tests/bench/bench_NAME.py), breaks things on purpose (tests/chaos/chaos_NAME.py) or simulates
 # (tests/sim/sim_NAME.py) is a target.
@@ -53,7 +55,7 @@ status: setup ## what of it runs, and where
 	@$(PY) -m deploy.local status
 
 test: setup ## all tests, against real servers that they start themselves (ARGS="-k ledger")
-	@$(RUN) $(PY) -m pytest $(ARGS)
+	@$(RUN) $(PY) -m pytest --numprocesses=$(TEST_PROCESSES) --dist=loadfile $(ARGS)
 
 check: setup ## style, types, protos, generated code, import contracts
 	@$(PY) -m deploy.local.check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,21 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("busy", deadline=None)
     settings.load_profile("busy")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What ran, a line for each folder: while tests run, their processes tell dots alone."""
+    ran: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.stats.get(outcome, []):
+            ran[report.nodeid.partition("::")[0].rpartition("/")[0]][outcome] += 1
+    for outcome in ("passed", "failed", "skipped", ""):  # of each test: its set-up, itself, its end
+        for report in terminalreporter.stats.get(outcome, []):
+            ran[report.nodeid.partition("::")[0].rpartition("/")[0]]["ms"] += round(1000 * report.duration)
+    terminalreporter.section("what ran")
+    for folder, seen in sorted(ran.items()):
+        others = "".join(f", {seen[outcome]} {outcome}" for outcome in ("failed", "error", "skipped") if seen[outcome])
+        terminalreporter.write_line(f"{folder:28}{seen['passed']:5} passed {seen['ms'] / 1000:6.1f} s{others}")
 
 
 @pytest.fixture(scope="session")
