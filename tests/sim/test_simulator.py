@@ -10,6 +10,8 @@ from collections import Counter
 
 import pytest
 
+from tests.sim.system.__main__ import show
+from tests.sim.system.mutations import MUTATIONS
 from tests.sim.system.world import Report, simulate
 
 SEEDS = 200
@@ -63,3 +65,16 @@ def test_a_seed_is_the_same_run_again_whatever_the_order_of_sets() -> None:
     here = simulate(7, 12)
     assert found == {f"{here.digest} {here.events}\n"}
     assert simulate(8, 12).digest != here.digest
+
+
+def test_a_failing_seed_fails_again_byte_for_byte_and_says_how(capsys: pytest.CaptureFixture[str]) -> None:
+    (leak,) = [mutation for mutation in MUTATIONS if mutation.name == "a view that leaks one card"]
+    with leak.planted():
+        one, other = simulate(5, 20), simulate(5, 20)
+    assert one.violation is not None
+    assert (str(one.violation), one.digest, one.last) == (str(other.violation), other.digest, other.last)
+    show(one, 20)
+    shown = capsys.readouterr().out
+    assert str(one.violation) in shown
+    assert one.last[-1] in shown
+    assert "make sim SEED=5 HANDS=20" in shown
