@@ -62,7 +62,9 @@ class Audience:
             self._farewells(after, one.event)
 
     def _farewells(self, table: Table, event: events.Event) -> None:
-        """Newer streams replace older ones; who has left and tables that are closed need none."""
+        """Newer streams replace older ones; who has left and tables that are closed need none; and who was taken for
+        dead (by a node that heard nothing of this one for a while) comes back with a stream that the log knows.
+        """
         if isinstance(event, events.PresenceSet | events.ObserverPresenceSet) and event.connected:
             if isinstance(event, events.PresenceSet):
                 person = table.seats[event.seat].person
@@ -72,6 +74,10 @@ class Audience:
             for stream in self.streams:
                 if stream.player_id == player_id and stream.connection != event.connection:
                     stream.goodbye("replaced", reconnect=False)
+        elif isinstance(event, events.PresenceSet | events.ObserverPresenceSet):
+            for stream in self.streams:
+                if stream.connection == event.connection:
+                    stream.goodbye("gone", reconnect=True)
         elif isinstance(event, events.SeatLeft | events.ObserverLeft):
             for stream in self.streams:
                 if stream.player_id == event.player_id and viewer(table, event.player_id).seat is None:

@@ -1,5 +1,6 @@
-"""`make chaos-table`: tables at a fast pace on two nodes behind the gateway, while nodes are killed with -9 all the
-time and Envoy, NATS, the ledger and the connection to Redis are interrupted.
+"""`make chaos-table`: tables at a fast pace on two nodes that are killed with -9 all the time.
+
+Players come through the gateway; Envoy, NATS, the ledger and the connection to Redis are interrupted besides.
 
 Every acknowledged command must stand in its log exactly once, every finished hand be settled exactly once, no table
 be stuck, and all clients see the same table in the end. The last line is JSON; the exit status is 1 when not.

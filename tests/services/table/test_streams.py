@@ -15,6 +15,7 @@ from ddz.common.v1 import common_pb2, hand_pb2
 from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
 from deploy.local.leash import Leash
 from servicekit import server
+from services.table.commands import Disconnect
 from services.table.fanout import Stream, payload
 from services.table.store import Store
 from tests.services.table.bots import begin, play_hands
@@ -119,6 +120,24 @@ async def test_watch_serves_those_who_act_by_single_calls(stack: Stack) -> None:
         assert isinstance(frame, table_pb2.WatchResponse)
         told += [event.WhichOneof("event") for event in frame.events.events]
     call.cancel()
+    await close(clients)
+
+
+async def test_a_stream_that_another_node_takes_for_dead_is_asked_to_come_back(stack: Stack) -> None:
+    players = await stack.players()
+    ids = [player.player_id for player in players]
+    table_id = await stack.open(terms("happy"), players)
+    clients = [await stack.client(one, table_id).open() for one in ids]
+    table = await stack.nodes[1].service.node.look(table_id, ids[0])
+    dead = table.seats[0].connection
+    await stack.nodes[1].service.node.actor(table_id).ask(lambda _: Disconnect(ids[0], dead))
+    await until(lambda: clients[0].ended)
+    goodbye = clients[0].goodbye()
+    assert goodbye is not None
+    assert goodbye.reconnect
+    assert not any(client.ended for client in clients[1:])
+    clients[0] = await stack.client(ids[0], table_id).open()
+    assert (await look(stack.nodes[1], table_id, ids[0])).seats[0].connected
     await close(clients)
 
 
