@@ -1,6 +1,6 @@
 # `make help` lists what there is. Everything runs in .venv, which `make setup` makes when it is needed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down backup restore status test check check-deploy variables golden scaling load sim proto lock
+.PHONY: help setup demo up down backup restore status test check check-deploy variables golden scaling load sim fuzz proto lock
 
 # The first Python that is new enough; `make PYTHON=/path/to/python3.12 demo` names another.
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -14,7 +14,7 @@ export LC_ALL := C.UTF-8
 endif
 
 # For the recipes below: how many hands the demo plays, with which deals; where `make up` listens; pytest's arguments.
-export HANDS SEED PORT TABLE_NODES BOTS
+export HANDS SEED PORT TABLE_NODES BOTS TLS_INSIDE CERT CERT_KEY
 ARGS ?=
 # Tests wait for servers more than they compute, and two processes of them keep two cores busy.
 TEST_PROCESSES ?= 2
@@ -39,7 +39,7 @@ setup: ## the environment in .venv (every other target does it when needed)
 demo: setup ## start everything, play settled hands of all three rule books, stop everything (HANDS=12 SEED=1)
 	@$(RUN) $(PY) -m deploy.local demo
 
-up: setup ## start everything and leave it running (PORT=24080 TABLE_NODES=1 BOTS=0)
+up: setup ## start everything and leave it running (PORT=24080 TABLE_NODES=1 BOTS=0 TLS_INSIDE=0 CERT= CERT_KEY=)
 	@$(RUN) $(PY) -m deploy.local up
 
 down: setup ## stop what `make up` started; the data stays
@@ -71,6 +71,9 @@ scaling: setup ## compute docs/scaling.md from its figures
 
 golden: setup ## add what this release stores of tables and hands to tests/golden; what is there stays
 	@$(PY) -m tests.golden.make
+
+fuzz: setup ## 100,000 random messages and as many random bytes through the gateway (ARGS="--messages 1000 --seed 2")
+	@$(PY) -m tests.edge.fuzz $(ARGS)
 
 proto: setup ## generate libs/ddz, docs/api and the descriptors from proto/
 	@$(PY) proto/generate.py

@@ -7,10 +7,13 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from deploy.local import leash, ports
 from deploy.local.process import StackError
+
+if TYPE_CHECKING:
+    from deploy.local import lasting
 
 DEFAULT_PORT: Final = 24080  # ddzclient.LOCAL_GATEWAY is its address
 _MOST_TABLE_NODES: Final = 16
@@ -57,6 +60,10 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--bots", **_number("BOTS", 0, "how many bots fill tables in each room", 0, _MOST_BOTS))
         last = 65_536 - ports.count(_MOST_TABLE_NODES)
         command.add_argument("--port", **_number("PORT", DEFAULT_PORT, "the first of the stack's ports", 1024, last))
+        command.add_argument("--tls-inside", **_number("TLS_INSIDE", 0, "1 = mTLS between the processes", 0, 1))
+        for option, variable in (("--certificate", "CERT"), ("--certificate-key", "CERT_KEY")):
+            text = f"the gateway's, as PEM (default: {variable}, or one for development)"
+            command.add_argument(option, type=Path, default=os.environ.get(variable) or None, help=text)
         if name == "serve":
             command.add_argument("--report", type=int, required=True, help="descriptor to report on")
     verbs = {"backup": "write its database to a file", "restore": "make its database what a file says"}
@@ -82,9 +89,9 @@ def _run(arguments: argparse.Namespace) -> None:
     folder = folders.lasting(arguments.folder)
     if arguments.command == "up":
         leash.end_with_make(lambda: os.kill(os.getpid(), signal.SIGINT))  # its keeper is on no leash of ours
-        lasting.up(folder, arguments.port, arguments.table_nodes, arguments.bots)
+        lasting.up(folder, _wanted(arguments))
     elif arguments.command == "serve":
-        lasting.serve(folder, arguments.report, arguments.port, arguments.table_nodes, arguments.bots)
+        lasting.serve(folder, arguments.report, _wanted(arguments))
     elif arguments.command == "down":
         lasting.down(folder)
     elif arguments.command in ("backup", "restore"):
@@ -92,6 +99,19 @@ def _run(arguments: argparse.Namespace) -> None:
         _keep(arguments.command, folder, arguments.file)
     else:
         lasting.status(folder)
+
+
+def _wanted(arguments: argparse.Namespace) -> lasting.Wanted:
+    from deploy.local import lasting
+
+    return lasting.Wanted(
+        port=arguments.port,
+        table_nodes=arguments.table_nodes,
+        bots=arguments.bots,
+        tls_inside=bool(arguments.tls_inside),
+        certificate=arguments.certificate,
+        certificate_key=arguments.certificate_key,
+    )
 
 
 def _keep(command: str, folder: Path, file: Path | None) -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,20 +24,43 @@ from deploy.local.process import StackError, state
 _STOP_WITHIN_S: Final = 60.0
 
 
-def up(folder: Path, port: int, table_nodes: int, bots: int) -> None:
-    """Starts the stack on the ports from `port` on, and prints its addresses; says so when it runs already.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a stack that stays shall be."""
 
-    `bots` of the house wait in each room that new players may enter; 0 = tables are filled by people alone.
-    """
+    port: int  # the first of its ports
+    table_nodes: int
+    bots: int  # of the house, who wait in each room that new players may enter; 0 = people alone fill tables
+    tls_inside: bool  # mTLS between the processes
+    certificate: Path | None  # the gateway's, and its key; None = one for development
+    certificate_key: Path | None
+
+    def arguments(self) -> list[str]:
+        """The command line of `serve` for it; raises StackError when a certificate cannot be read."""
+        found = [f"--port={self.port}", f"--table-nodes={self.table_nodes}", f"--bots={self.bots}"]
+        found.append(f"--tls-inside={int(self.tls_inside)}")
+        if (self.certificate is None) != (self.certificate_key is None):
+            raise StackError("A certificate and its key go together: give both CERT and CERT_KEY, or neither.")
+        for name, path in (("certificate", self.certificate), ("certificate-key", self.certificate_key)):
+            if path is not None:
+                if not os.access(path, os.R_OK):
+                    raise StackError(f"{path} cannot be read: CERT and CERT_KEY name PEM files.")
+                found.append(f"--{name}={path.absolute()}")
+        return found
+
+
+def up(folder: Path, wanted: Wanted) -> None:
+    """Starts the stack and prints its addresses; says so when it runs already."""
     if _holder(folder) is not None:
         print(f"The stack runs already; its data is in {folder}.")
         _print_addresses(folder)
         return
+    arguments = wanted.arguments()
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "deploy.local", "serve", f"--folder={folder}", f"--report={writing}"]
     with (folder / "stack.log").open("wb") as log:
         keeper = subprocess.Popen(
-            [*command, f"--port={port}", f"--table-nodes={table_nodes}", f"--bots={bots}"],
+            [*command, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -69,7 +93,7 @@ def _follow(reading: int, folder: Path) -> None:
     raise StackError(f"The stack ended as it started; see {folder / 'stack.log'}.")
 
 
-def serve(folder: Path, report: int, port: int, table_nodes: int, bots: int) -> None:
+def serve(folder: Path, report: int, wanted: Wanted) -> None:
     """Holds the stack until SIGTERM. `report` is the descriptor on which `up` reads how it goes."""
     with os.fdopen(report, "w") as reports:
 
@@ -82,8 +106,15 @@ def serve(folder: Path, report: int, port: int, table_nodes: int, bots: int) -> 
             with contextlib.ExitStack() as held:
                 held.enter_context(_lock(folder))
                 leash = held.enter_context(Leash())
-                options = stack.Options(prometheus=prometheus.binary(), bots=bots)
-                plan = ports.plan(range(port, port + ports.count(table_nodes)), table_nodes)
+                options = stack.Options(
+                    prometheus=prometheus.binary(),
+                    bots=wanted.bots,
+                    tls_inside=wanted.tls_inside,
+                    chain=wanted.certificate,
+                    key=wanted.certificate_key,
+                )
+                numbers = range(wanted.port, wanted.port + ports.count(wanted.table_nodes))
+                plan = ports.plan(numbers, wanted.table_nodes)
                 running = held.enter_context(
                     stack.running(leash, folder, plan, options, lambda step: tell("step", step))
                 )

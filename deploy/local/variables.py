@@ -35,6 +35,7 @@ _UNITS: Final = (
     ("_H", "h"),
     ("_CHIPS", "chips"),
     ("_BYTES", "bytes"),
+    ("_PER_ADDRESS", "count"),
     ("_ADDRESS", "host:port"),
     ("_TARGET", "gRPC target"),
     ("_DSN", "postgresql://"),

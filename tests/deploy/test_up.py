@@ -77,7 +77,8 @@ def test_up_again_status_and_down(folder: Path) -> None:
 
 
 def test_status_names_what_has_ended_and_nothing_outlives_the_keeper_but_the_data(folder: Path) -> None:
-    assert local("up", f"--folder={folder}", f"--port={port_row()}").returncode == 0
+    assert local("up", f"--folder={folder}", f"--port={port_row()}", env={"TLS_INSIDE": "1"}).returncode == 0
+    assert (folder / "inside" / "ca.pem").exists()
     started = json.loads((folder / "stack.json").read_text())["processes"]
     os.kill(started["lobby-1"], signal.SIGKILL)
     status = local("status", f"--folder={folder}")
