@@ -35,8 +35,8 @@ from services.matchmaking.queue import WINDOWS, Strength, Window, fits, strength
 from services.matchmaking.store import Claim, Entry, Patience, Pointer, Store
 from tests.sim.picture import COLOURS, Axis, Panel, Picture
 
-PLAYERS: Final = int(os.environ.get("PLAYERS", "100000"))
-SEED: Final = int(os.environ.get("SEED", "1"))
+PLAYERS: Final = int(os.environ.get("PLAYERS") or "100000")
+SEED: Final = int(os.environ.get("SEED") or "1")  # make hands on an empty SEED
 DAY_MS: Final = 86_400_000
 HOUR_MS: Final = 3_600_000
 TICK_MS: Final = 1_000
