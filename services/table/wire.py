@@ -15,10 +15,10 @@ from services.table.wire_values import (
     FACTORS,
     cards_to,
     combo_from,
-    combo_to,
     factor_from,
     factors_from,
     factors_to,
+    fill_combo,
     outcome_from,
     outcome_to,
     person_from,
@@ -75,8 +75,8 @@ _TUPLES: Final = {"cards", "bottom"}
 _BY_NAME: Final = {name: (kind, fields) for kind, (name, _, fields) in (_OWN | _HAND).items()}
 
 
-def clock_to(clock: Clock) -> events_pb2.Clock:
-    return events_pb2.Clock(phase=PHASES[clock.phase], seat=clock.seat, deadline_ms=clock.deadline_ms)
+def fill_clock(message: events_pb2.Clock, clock: Clock) -> None:
+    message.phase, message.seat, message.deadline_ms = PHASES[clock.phase], clock.seat, clock.deadline_ms
 
 
 def reason_to(reason: str) -> common_pb2.Reason.ValueType:
@@ -86,7 +86,9 @@ def reason_to(reason: str) -> common_pb2.Reason.ValueType:
 def event_to(stamped: events.Stamped, clock: Clock | None) -> events_pb2.Event:
     """The message of an event; `clock` as it stands after it."""
     event = stamped.event
-    message = events_pb2.Event(seq=stamped.seq, at_ms=stamped.at_ms, clock=None if clock is None else clock_to(clock))
+    message = events_pb2.Event(seq=stamped.seq, at_ms=stamped.at_ms)
+    if clock is not None:
+        fill_clock(message.clock, clock)
     if isinstance(event, events.Move):
         _move_to(message, event)
     elif type(event) in _OWN:
@@ -128,7 +130,7 @@ def _move_to(message: events_pb2.Event, move: events.Move) -> None:
             event.multiplier,
         )
         played.by_trustee = move.by_trustee
-        played.combo.CopyFrom(combo_to(event.combo))
+        fill_combo(played.combo, event.combo)
     elif isinstance(event, hand.Dealt):
         _dealt_to(message, move, event)
     elif isinstance(event, hand.Won):

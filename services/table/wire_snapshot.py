@@ -11,8 +11,8 @@ from services.table.table import SEATS, Stage, Step, Table
 from services.table.views import Viewer, hand_for
 from services.table.wire_values import (
     cards_to,
-    combo_to,
     factors_to,
+    fill_combo,
     outcome_to,
     person_to,
     proof_to,
@@ -29,7 +29,6 @@ def snapshot_to(table: Table, who: Viewer, *, epoch: int, now_ms: int) -> events
         epoch=epoch,
         at_ms=now_ms,
         terms=terms_to(table.terms),
-        clock=wire.clock_to(clock(table)),
         observers=[
             events_pb2.ObserverView(observer=person_to(observer.person), seat=observer.seat)
             for observer in table.observers
@@ -41,6 +40,7 @@ def snapshot_to(table: Table, who: Viewer, *, epoch: int, now_ms: int) -> events
         hand_id=table.hand_id,
         redeals=table.redeals,
     )
+    wire.fill_clock(snapshot.clock, clock(table))
     hand = hand_for(table, who)
     snapshot.seats.extend(_seat_to(table, number, hand) for number in SEATS)
     if hand is not None:
@@ -84,7 +84,7 @@ def _add_hand(snapshot: events_pb2.Snapshot, table: Table, hand: Hand) -> None:
         snapshot.marked_card = hand.marked
     snapshot.bottom.extend(hand.bottom or ())
     if hand.on_table is not None and hand.on_table_seat is not None:
-        snapshot.on_table.CopyFrom(combo_to(hand.on_table))
+        fill_combo(snapshot.on_table, hand.on_table)
         snapshot.on_table_seat = hand.on_table_seat
     snapshot.trick.extend(_step_to(step) for step in table.trick)
     if table.proofs:

@@ -72,8 +72,10 @@ def terms_from(terms: common_pb2.Terms) -> Terms:
     )
 
 
-def combo_to(combo: Combo) -> hand_pb2.Combo:
-    return hand_pb2.Combo(cards=combo.cards, type=combo.type, rank=RANKS[combo.rank], body=combo.body)
+def fill_combo(message: hand_pb2.Combo, combo: Combo) -> None:
+    """Field by field: most events are plays, and a message made of keywords and copied costs three times as much."""
+    message.cards.extend(combo.cards)
+    message.type, message.rank, message.body = combo.type, RANKS[combo.rank], combo.body
 
 
 def combo_from(combo: hand_pb2.Combo) -> Combo:
