@@ -33,6 +33,7 @@ from deploy.local import folders, gateway, ports, servers
 from deploy.local.leash import Leash
 from deploy.local.process import Process
 from servicekit import server
+from tests.chaos.lobby_keys import serving_keys
 from tests.chaos.table_audit import appended, check_acknowledged, check_ledger, read_logs, standstills
 from tests.chaos.table_player import Orders, Seat, Tokens
 from tests.services.table.stack import is_serving
@@ -127,9 +128,11 @@ def rig(leash: Leash, folder: Path) -> Any:
         for victim, port in zip((ledger, *nodes), (ledger_port, *node_ports), strict=True):
             victim.process.wait_until(lambda: is_serving(port))  # noqa: B023
         doors = gateway.Doors(gateway_port, tls_port, metrics_port)
-        plan = {"lobby": [ledger_port], "matchmaking": [ledger_port], "ledger": [ledger_port], "table": node_ports}
+        (lobby_port,) = ports.free(1)
+        plan = {"lobby": [lobby_port], "matchmaking": [ledger_port], "ledger": [ledger_port], "table": node_ports}
         limits = gateway.Limits(player_per_s=10_000, player_burst=10_000)
         configuration = gateway.prepare(folder / "gateway", doors, plan, limits)
+        held.enter_context(serving_keys(gateway.private_keys(folder / "gateway"), lobby_port))
         start_envoy = _envoy(leash, folder / "gateway", configuration)
         envoy = Victim("envoy", start_envoy, start_envoy())
         restart_nats = _again(leash, nats.process, folder / "nats")
