@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import nats.errors
 
+from servicekit.clients import AWAY
 from tests.sim.system.loop import PROCESS, Process
 
 if TYPE_CHECKING:
@@ -104,8 +105,16 @@ class Bus:
 
     def _deliver(self, subscription: Subscription, subject: str, data: bytes) -> None:
         if self.up and subscription.process.alive:
-            work = subscription.heard(Message(self, subject, data))
-            self.world.loop.spawn(subscription.process, work)  # type: ignore[arg-type]
+            self.world.loop.spawn(subscription.process, self._hear(subscription, Message(self, subject, data)))
+
+    async def _hear(self, subscription: Subscription, message: Message) -> None:
+        """Runs a callback; as in the real client the subscription goes on when it fails."""
+        try:
+            await subscription.heard(message)
+        except AWAY:
+            self.world.chance.faults["news not taken in"] += 1
+        except Exception as error:
+            self.world.audit.fault(f"what hears {message.subject}", error)
 
     def store(self, subject: str, data: bytes, message_id: str) -> None:
         """Takes a message into the stream, unless it is a repeat of the last seconds."""

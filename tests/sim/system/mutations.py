@@ -230,8 +230,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a table of a dead node that nobody takes up",
-        "is stuck",
+        "slept through a deadline",
         ((Redis, "claim", lambda _original: lambda *_: []),),
+        seed=6,
     ),
     Mutation(
         "news that count twice",
