@@ -144,7 +144,7 @@ async def test_br_070_the_first_of_two_racing_actions_counts_and_the_other_is_re
 
 
 async def test_br_071_two_misses_in_a_row_host_a_seat_and_an_own_action_between_does_not(stack: Stack) -> None:
-    table_id, ids, clients = await happy_hand(stack, play_ms=40)
+    table_id, ids, clients = await happy_hand(stack, play_ms=300)
     landlord = await to_play(stack, table_id, ids)
     other = (landlord + 1) % 3
     for number in range(3):
