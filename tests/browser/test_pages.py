@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.game import meet
+from tests.browser.game import meet, play
 from tests.browser.person import Crowd, Person, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -77,6 +77,19 @@ async def test_both_languages_have_the_same_words(crowd: Crowd) -> None:
         }"""
     )
     assert keys == []
+
+
+async def test_a_note_that_is_said_again_stands_once(crowd: Crowd) -> None:
+    person = await crowd.person()
+    await person.see(".room")
+    said = await person.page.evaluate(
+        """async () => {
+          const { toast } = await import("/app/parts/dialog.js");
+          for (const text of ["one", "two", "one", "one"]) toast(text);
+          return [...document.querySelectorAll("#toasts > *")].map((note) => note.textContent);
+        }"""
+    )
+    assert said == ["two", "one"]
 
 
 async def test_waiting_is_given_up(crowd: Crowd) -> None:
@@ -293,3 +306,18 @@ async def test_axe_finds_nothing_serious(crowd: Crowd, axe: str) -> None:
     for person in people[:2]:
         await person.see(".hand [data-card]")
         assert await serious(person, axe) == [], "auction"
+
+    async def look(phase: str) -> None:
+        for person in people[:2]:
+            assert await serious(person, axe) == [], phase
+
+    await play(people, look, [], shy=people[2])
+    await look("result")
+    desk = people[0]
+    link = await desk.page.locator("[data-act=verify]").get_attribute("href")
+    assert link is not None
+    await desk.open(link.removeprefix("#/"))
+    await desk.see("[data-act=verify]")
+    await desk.do("verify")
+    await desk.see(".findings .good")
+    assert await serious(desk, axe) == [], "replay"

@@ -98,7 +98,17 @@ async def test_a_whole_hand(crowd: Crowd, book: str) -> None:
     await play(people, looking, interruptions, shy=desk)
     await observer.see(".result")
     await looking("result")
+    await explained(people, book)
     await settled(people)
+
+
+async def explained(people: list[Person], book: str) -> None:
+    """The result says what multiplied, and counts down to what comes next."""
+    for person in people:
+        assert "×" in await person.page.locator(".result .sum").inner_text()
+        if book != "happy":  # somebody has robbed or shown
+            assert await person.page.locator(".result .factors li").count() > 0
+        assert int(await person.page.locator("[data-act=next] .clock").inner_text()) > 0
 
 
 async def settled(people: list[Person]) -> None:
