@@ -91,7 +91,8 @@ class Player:
             ticket = (await self._ask("Join", matchmaking_pb2.JoinRequest(room_id=self.room_id))).ticket
             watching = asyncio.create_task(self._watch(ticket.ticket_id))
             cancels = self._dice.random() < 1 / 3
-            leaving = asyncio.create_task(self._cancel(ticket.ticket_id, self._dice.random() * 2)) if cancels else None
+            after_s = self._dice.choice((0.0, 0.02, 2.0)) * self._dice.random()  # mostly while it may be in time
+            leaving = asyncio.create_task(self._cancel(ticket.ticket_id, after_s)) if cancels else None
             closed = asyncio.create_task(closing.wait())
             await asyncio.wait([watching, closed], return_when=asyncio.FIRST_COMPLETED)
             if not watching.done():
