@@ -138,7 +138,8 @@ async def test_settled_hands_are_counted_once_however_often_they_are_told(town: 
     async def counted() -> bool:
         return (await profile(people[0])).statistics.hands == 3
 
-    await until(counted)
+    # Longer than the stream waits for a lobby that has ended with messages in its hands.
+    await until(counted, timeout_s=60.0)
     landlord, fled = (await profile(people[0])).statistics, (await profile(people[2], people[1].id)).statistics
     assert landlord == lobby_pb2.Statistics(hands=3, landlord_hands=2, landlord_wins=2, greatest_multiplier=16)
     assert fled == lobby_pb2.Statistics(hands=3, farmer_hands=2, flees=1)
