@@ -31,7 +31,7 @@ class Replica:
         self.epoch = 0
         self.answers = log.Answers()
         self._store = store
-        self._first_seq = 0  # how far the log has been cut
+        self._checkpoint_seq = 0  # of the log's last
 
     @property
     def current(self) -> bool:
@@ -39,13 +39,13 @@ class Replica:
         return self.table is not None and self.epoch == self._store.epoch
 
     async def reload(self) -> Table:
-        """Reads the whole log. Raises NOT_FOUND when there is none, StoreLost."""
+        """Reads the log from its last checkpoint on. Raises NOT_FOUND when there is none, StoreLost."""
         epoch = self._store.epoch
         entries = await self._store.read(self.table_id)
         self.table = None
         if not entries:
             raise Refusal(Reason.NOT_FOUND, f"there is no table {self.table_id}", field="table_id")
-        self.epoch, self.answers, self._first_seq = epoch, log.Answers(), 0
+        self.epoch, self.answers, self._checkpoint_seq = epoch, log.Answers(), 0
         for entry in entries:
             self._take(log.decode(self.table_id, entry))
         assert self.table is not None, "a log begins with Opened or with a checkpoint"
@@ -91,18 +91,22 @@ class Replica:
         return await self.append(log.NOBODY, stamped, table, clock(table), deadline_ms, 0)
 
     async def cut(self, longest: int) -> None:
-        """Replaces a log of so many events by what outlives the hand. Raises StoreLost: then it is cut another time."""
+        """Adds what outlives the hand to a log that has so many events since it was last done, and cuts off those
+        before that: who was away over the end of a hand can still be told what happened. Raises StoreLost: then it is
+        done another time.
+        """
         table = self.table
-        if table is None or table.seq - self._first_seq < longest or not may_checkpoint(table):
+        if table is None or table.seq - self._checkpoint_seq < longest or not may_checkpoint(table):
             return
-        if await self._store.cut(self.table_id, table.seq, log.encode_checkpoint(table, self.answers)):
-            self._first_seq = table.seq
+        checkpoint = log.encode_checkpoint(table, self.answers)
+        if await self._store.cut(self.table_id, table.seq, checkpoint, self._checkpoint_seq):
+            self._checkpoint_seq = table.seq
 
     def _take(self, entry: log.Entry) -> Change | None:
         """Folds an entry; a checkpoint is taken when it is ahead of what is known."""
         before = self.table
         if entry.checkpoint is not None:
-            self._first_seq = entry.checkpoint.seq
+            self._checkpoint_seq = entry.checkpoint.seq
             if before is None or before.seq < entry.checkpoint.seq:
                 assert entry.answers is not None
                 self.table, self.answers = entry.checkpoint, entry.answers

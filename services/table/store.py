@@ -1,7 +1,8 @@
 """Tables in Redis: a log each, and a set of deadlines for each shard. No decisions.
 
 Keys of a shard k share the hash tag {k}, so that one Lua call works on a cluster too:
-    {k}:t:<table>:log   a stream; the id of an entry is the number of its last event, its field `e` a LogEntry
+    {k}:t:<table>:log   a stream; the id of an entry is the number of its last event, its field `e` a LogEntry; a
+                        checkpoint's has the number of the event that it stands behind, and `-1`
     {k}:deadlines       a sorted set: table -> when it must be looked at, in milliseconds since the epoch
 """
 
@@ -42,11 +43,11 @@ for _, table in ipairs(due) do redis.call('ZADD', KEYS[1], ARGV[2], table) end
 return due
 """
 
-# KEYS log; ARGV version, checkpoint. Cuts off everything before the checkpoint, if the log still ends there.
+# KEYS log; ARGV version, checkpoint, last event to cut off. Adds the checkpoint if the log still ends there.
 _CUT: Final = """
 local top = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 if not top[1] or top[1][1] ~= ARGV[1] .. '-0' then return 0 end
-redis.call('XADD', KEYS[1], 'MINID', ARGV[1] .. '-1', ARGV[1] .. '-1', 'e', ARGV[2])
+redis.call('XADD', KEYS[1], 'MINID', ARGV[3] .. '-1', ARGV[1] .. '-1', 'e', ARGV[2])
 return 1
 """
 
@@ -75,10 +76,15 @@ class Store:
         return zlib.crc32(table_id.encode()) % self._shards
 
     async def read(self, table_id: str, after_seq: int = 0) -> list[bytes]:
-        """The entries of a table's log after an event, oldest first; raises StoreLost."""
+        """The entries of a table's log after an event, or those from its last checkpoint on, oldest first.
+
+        Raises StoreLost.
+        """
         key = f"{{{self._shard(table_id)}}}:t:{table_id}:log"
         found: list[Any] = await self._pipe.call("XRANGE", key, f"{after_seq + 1}-0" if after_seq else "-", "+")
-        return [fields[1] for _, fields in found]
+        checkpoints = (index for index in range(len(found) - 1, -1, -1) if found[index][0].endswith(b"-1"))
+        begin = 0 if after_seq else next(checkpoints, 0)
+        return [fields[1] for _, fields in found[begin:]]
 
     async def exists(self, table_id: str) -> bool:
         """Whether there is a log of this table. Raises StoreLost."""
@@ -107,10 +113,13 @@ class Store:
         )
         return int(found) == expected
 
-    async def cut(self, table_id: str, version: int, checkpoint: bytes) -> bool:
-        """Replaces the log by a checkpoint of its last version; False when it has gone on meanwhile."""
+    async def cut(self, table_id: str, version: int, checkpoint: bytes, until_seq: int) -> bool:
+        """Adds a checkpoint of the log's last version, and cuts off what was before the checkpoint at `until_seq`.
+
+        False when the log has gone on meanwhile.
+        """
         key = f"{{{self._shard(table_id)}}}:t:{table_id}:log"
-        return bool(await self._pipe.call("EVALSHA", _CUT_SHA, 1, key, version, checkpoint))
+        return bool(await self._pipe.call("EVALSHA", _CUT_SHA, 1, key, version, checkpoint, until_seq))
 
     async def set_deadline(self, table_id: str, version: int, deadline_ms: int | None) -> bool:
         """Sets when the table must be looked at, None = never; False when its log does not end at `version` (0: none).

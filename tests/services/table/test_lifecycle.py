@@ -17,6 +17,7 @@ from tests.services.table.stack import Stack, TableNode, fresh, table_node, unti
 
 TABLES = 100
 AT_ONCE = 20
+A_FEW = 10  # of what always comes and goes; what each table left would be a hundred
 
 
 def held() -> dict[str, int]:
@@ -56,7 +57,7 @@ async def test_a_hundred_tables_leave_nothing_in_memory_redis_or_subscriptions(s
         before = held()
         await lives(stack, node, TABLES)
         await until_async(no_logs)
-        await until(lambda: all(count <= before[name] for name, count in held().items()))
+        await until(lambda: all(count <= before[name] + A_FEW for name, count in held().items()), timeout_s=30)
         for shard in range(node.service.node.settings.shards):
             due: list[Any] = await redis.zrange(f"{{{shard}}}:deadlines", 0, -1)
             assert not [table_id for table_id in due if table_id.startswith(b"life")]

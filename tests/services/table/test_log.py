@@ -93,7 +93,7 @@ async def test_a_repeat_gets_its_first_answer_after_the_log_was_cut_and_when_not
     actor = one.service.node.actor(table_id)
     assert actor.table is not None
     packed = log.encode_checkpoint(actor.table, actor._replica.answers)
-    assert await one.service.node.store.cut(table_id, actor.table.seq, packed)
+    assert await one.service.node.store.cut(table_id, actor.table.seq, packed, 0)
     assert len(await one.service.node.store.read(table_id)) == 1
     assert await act(other, table_id, player_id, first, ready=yes) == told
 
@@ -102,3 +102,22 @@ async def test_a_repeat_gets_its_first_answer_after_the_log_was_cut_and_when_not
     await act(other, table_id, player_id, ready=yes)
     assert await act(other, table_id, player_id, nothing, ready=no) == unchanged
     assert (await look(other, table_id, player_id)).seats[0].ready
+
+
+async def test_a_cut_keeps_the_events_since_the_cut_before(stack: Stack) -> None:
+    (player,) = await stack.players(count=1)
+    table_id = await stack.open(terms("happy"), [player])
+    node = stack.nodes[0]
+    store, actor = node.service.node.store, node.service.node.actor(table_id)
+    cuts = []
+    for _ in range(3):
+        await act(node, table_id, player.player_id, ready=table_pb2.Ready(ready=True))
+        await act(node, table_id, player.player_id, ready=table_pb2.Ready(ready=False))
+        await actor._replica.cut(1)
+        assert actor.table is not None
+        cuts.append(actor.table.seq)
+    decoded = [log.decode(table_id, entry) for entry in await store.read(table_id, 1)]
+    kept = [one.seq for entry in decoded for one in entry.stamped]
+    assert kept == list(range(cuts[1] + 1, cuts[2] + 1))
+    assert [entry.checkpoint.seq for entry in decoded if entry.checkpoint] == cuts[1:]
+    assert len(await store.read(table_id)) == 1

@@ -41,7 +41,7 @@ class Redis:
         self._world = world
         self.up = True
         self.epoch = _FIRST_EPOCH
-        self.streams: dict[str, list[tuple[int, bytes]]] = {}
+        self.streams: dict[str, list[tuple[int, int, bytes]]] = {}
         self.zsets: dict[str, dict[str, int]] = {}
         self.values: dict[str, tuple[Any, float]] = {}  # and when it is forgotten, in virtual seconds
         self.queues = Rooms()
@@ -98,7 +98,9 @@ class Redis:
 
     def _xrange(self, key: str, first: str, _last: str) -> list[tuple[bytes, list[bytes]]]:
         after = 0 if first == "-" else int(first.partition("-")[0]) - 1
-        return [(b"%d-0" % seq, [b"e", entry]) for seq, entry in self.streams.get(key, ()) if seq > after]
+        return [
+            (b"%d-%d" % (seq, mark), [b"e", entry]) for seq, mark, entry in self.streams.get(key, ()) if seq > after
+        ]
 
     def _zscore(self, key: str, member: str) -> bytes | None:
         score = self.zsets.get(key, {}).get(member)
@@ -127,7 +129,7 @@ class Redis:
         version = self.version(log)
         if not self.may_append(version, expected):
             return version
-        self.streams.setdefault(log, []).append((new, entry))
+        self.streams.setdefault(log, []).append((new, 0, entry))
         self._put(deadlines, table, deadline)
         self._world.audit.appended(table, version, new, entry, deadline, keep)
         if keep != "":
@@ -155,11 +157,13 @@ class Redis:
             deadlines[table] = claimed_until
         return [table.encode() for _, table in due]
 
-    def cut(self, keys: tuple[str], version: int, checkpoint: bytes) -> int:
-        """Replaces the log by a checkpoint of its last version."""
+    def cut(self, keys: tuple[str], version: int, checkpoint: bytes, until: int) -> int:
+        """Adds a checkpoint if the log ends at `version`; cuts off what was before the checkpoint at `until`."""
         if self.version(keys[0]) != version:
             return 0
-        self.streams[keys[0]] = [(version, checkpoint)]
+        entries = self.streams[keys[0]]
+        first = next((index for index, (seq, mark, _) in enumerate(entries) if (seq, mark) >= (until, 1)), 0)
+        self.streams[keys[0]] = [*entries[first:], (version, 1, checkpoint)]
         self._world.trace.add(self._now_s(), "cut", keys[0])
         return 1
 
