@@ -171,7 +171,8 @@ export class TablePage {
     const own = event.target.closest?.("button, a, summary, input");
     if (event.key === "Enter" && (!own || own.dataset.card)) {
       event.preventDefault();
-      document.querySelector("[data-act=play]:not([disabled])")?.click();
+      // Of several readings the first is the one that the rules would take.
+      document.querySelector("[data-act=play]:not([disabled]), [data-act=play-0]")?.click();
     } else if (event.key === "Escape") this.hand.clear();
     else if (event.key.toLowerCase() === "h" && own?.tagName !== "INPUT") this.hint();
     else if (event.key.toLowerCase() === "p" && own?.tagName !== "INPUT")
