@@ -18,33 +18,37 @@ Key = tuple[str, str]  # player id, command id
 NOBODY: Final[Key] = ("", "")
 
 
-# Between two hands so many answers are kept; before and after a hand come few.
-_ANSWERS_KEPT: Final = 512
+# At least so many of a table's last answers are known, and fewer than twice as many: more than a hand has commands.
+# By number and not by hand, as hands that all pass are over before a message that was sent twice has come twice.
+ANSWERS_KEPT: Final = 64
 
 
 class Answers:
-    """Which command of whom ended at which event: of this hand and of the one before."""
+    """Which of the last commands, and of whom, ended at which event."""
 
-    def __init__(self, last_hand: Mapping[Key, int] = MappingProxyType({})) -> None:
-        self._now = dict(last_hand)
+    def __init__(self, known: Mapping[Key, int] = MappingProxyType({})) -> None:
+        self._now: dict[Key, int] = {}
         self._before: dict[Key, int] = {}
+        for key, seq in known.items():
+            self.add(key, seq)
 
     @property
-    def last_hand(self) -> Mapping[Key, int]:
-        """Those since the last hand began: what outlives a cut."""
-        return self._now
+    def known(self) -> Mapping[Key, int]:
+        """All that are known, the oldest first: what outlives a cut."""
+        return self._before | self._now
 
     def get(self, key: Key) -> int | None:
         """The first answer to a command; None when it is new."""
         found = self._now.get(key)
         return self._before.get(key) if found is None else found
 
-    def add(self, key: Key, seq: int, *, new_hand: bool) -> None:
-        """Remembers an answer; with a new hand the oldest are forgotten, or where no hand begins after so many."""
-        if new_hand or len(self._now) >= _ANSWERS_KEPT:
+    def add(self, key: Key, seq: int) -> None:
+        """Remembers an answer, and forgets the oldest when there are enough younger ones."""
+        if key == NOBODY:
+            return
+        if len(self._now) >= ANSWERS_KEPT:
             self._before, self._now = self._now, {}
-        if key != NOBODY:
-            self._now[key] = seq
+        self._now[key] = seq
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def encode(entry: Entry) -> bytes:
 def encode_checkpoint(table: Table, answers: Answers) -> bytes:
     """What a log that is cut begins with."""
     message = checkpoint_to(table)
-    for (player_id, command_id), seq in answers.last_hand.items():
+    for (player_id, command_id), seq in answers.known.items():
         message.answers.add(player_id=player_id, command_id=command_id, seq=seq)
     return events_pb2.LogEntry(checkpoint=message).SerializeToString()
 
@@ -95,8 +99,3 @@ def fold(table_id: str, table: Table | None, stamped: events.Stamped) -> Table:
     after = evolve(table, stamped.event, stamped.at_ms)
     assert after.seq == stamped.seq, "the log has a gap"
     return after
-
-
-def has_new_hand(stamped: Iterable[events.Stamped]) -> bool:
-    """Whether a hand begins among these events."""
-    return any(type(one.event) is events.HandOpening for one in stamped)

@@ -218,7 +218,8 @@ class Node:
             case life.SettleHand():
                 entries = await self.store.read(actor.table_id, effect.first_seq - 1)
                 messages = (message for entry in entries for message in log.messages(entry))
-                record = record_of(table, (one for one in messages if one.seq >= effect.first_seq))
+                # Another node may have settled it meanwhile, and the next hand may have begun.
+                record = record_of(table, (one for one in messages if effect.first_seq <= one.seq <= table.seq))
                 return await self._ledger.settle(effect.hand_id, record)
             case life.VoidHand():
                 return await self._ledger.void(effect.hand_id, "void at the table")

@@ -82,7 +82,7 @@ class Replica:
         if not appended:
             return None
         before, self.table = self.table, after
-        self.answers.add(entry.key, after.seq, new_hand=log.has_new_hand(stamped))
+        self.answers.add(entry.key, after.seq)
         return Change(before, after, entry)
 
     async def begin(self, stamped: list[events.Stamped], table: Table, deadline_ms: int | None) -> Change | None:
@@ -117,5 +117,5 @@ class Replica:
             table = log.fold(self.table_id, table, one)
         assert table is not None, "an entry has events"
         self.table = table
-        self.answers.add(entry.key, table.seq, new_hand=log.has_new_hand(entry.stamped))
+        self.answers.add(entry.key, table.seq)
         return Change(before, table, entry)

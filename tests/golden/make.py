@@ -50,7 +50,7 @@ class Recorder(Sim):
         new = self.log[before:]
         if new:
             key = (self.table.players[0].player_id if self.table.players else "", f"c{len(self.entries)}")
-            self.answers.add(key, new[-1].seq, new_hand=log.has_new_hand(new))
+            self.answers.add(key, new[-1].seq)
             self.entries.append(entry(key, new))
             if may_checkpoint(self.table):
                 self.checkpoints.append((len(self.entries), log.encode_checkpoint(self.table, self.answers)))

@@ -35,21 +35,26 @@ def test_a_cut_log_begins_with_what_outlives_the_hand_and_its_answers(make: obje
     assert callable(make)
     table = make().table
     answers = log.Answers()
-    answers.add(("p1", "c1"), 3, new_hand=False)
+    answers.add(("p1", "c1"), 3)
     found = log.decode(table.table_id, log.encode_checkpoint(table, answers))
     assert found.checkpoint is not None
     assert (found.checkpoint.stage, found.checkpoint.seats, found.checkpoint.seq) == (stage, table.seats, table.seq)
     assert (found.checkpoint.hand_id, found.checkpoint.last_result) == (table.hand_id, table.last_result)
     assert found.answers is not None
-    assert dict(found.answers.last_hand) == {("p1", "c1"): 3}
+    assert dict(found.answers.known) == {("p1", "c1"): 3}
 
 
-def test_answers_of_a_table_that_never_plays_do_not_grow_for_ever() -> None:
+@pytest.mark.parametrize("cut_at", [0, 100, 4_990])
+def test_the_last_answers_are_known_also_after_a_cut_and_no_more_than_so_many(cut_at: int) -> None:
     answers = log.Answers()
     for number in range(5_000):
-        answers.add(("p1", str(number)), number, new_hand=False)
-    assert answers.get(("p1", "4999")) == 4999
-    assert sum(answers.get(("p1", str(number))) is not None for number in range(5_000)) <= 1_024
+        answers.add(("p1", str(number)), number)
+        answers.add(log.NOBODY, number)
+        if number == cut_at:
+            answers = log.Answers(answers.known)
+    known = [number for number in range(5_000) if answers.get(("p1", str(number))) == number]
+    assert known == list(range(5_000 - len(known), 5_000))
+    assert log.ANSWERS_KEPT <= len(known) < 2 * log.ANSWERS_KEPT + 1
 
 
 @given(st.lists(st.floats(0, 10), max_size=300))

@@ -383,7 +383,7 @@ class Checkpoint(_message.Message):
     def last_outcome(self) -> _hand_pb2.Outcome: ...
     @_builtins.property
     def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckpointAnswer]:
-        """of the last hand, for repeats"""
+        """to the last commands, the oldest first, for repeats"""
 
     def __init__(
         self,
