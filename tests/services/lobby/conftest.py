@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from redis.asyncio import Redis
 
 from ddz.common.v1 import common_pb2
 from ddz.lobby.v1 import lobby_pb2, lobby_pb2_grpc
+from deploy.local import ports, servers
+from deploy.local.leash import Leash
 from deploy.local.servers import Postgres
 from doudizhu.refusal import Refusal
 from servicekit import clients, errors, identity, migrations, server
@@ -89,12 +91,19 @@ def keys_file(scratch: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-async def config(postgres: Postgres, valkey: str, nats: str, keys_file: Path) -> service.Config:
+def own_nats(leash: Leash, scratch: Path) -> Iterator[str]:
+    """A NATS for lobbies alone: they take the news of settled hands in turn, and another would count theirs."""
+    with servers.nats(leash, scratch / "lobby-nats", ports.free(1)[0]) as running:
+        yield running.url
+
+
+@pytest.fixture(scope="session")
+async def config(postgres: Postgres, valkey: str, own_nats: str, keys_file: Path) -> service.Config:
     await migrations.apply(postgres.dsn("ddz_owner"), store.MIGRATIONS, store.SCHEMA)
     return service.Config(
         postgres_dsn=postgres.dsn("ddz_lobby"),
         redis_url=valkey,
-        nats_url=nats,
+        nats_url=own_nats,
         ledger_target="",
         table_target="",
         rooms_file=str(ROOMS_FILE),
