@@ -55,7 +55,7 @@ status: setup ## what of it runs, and where
 	@$(PY) -m deploy.local status
 
 test: setup ## all tests, against real servers that they start themselves (ARGS="-k ledger")
-	@$(RUN) $(PY) -m pytest --numprocesses=$(TEST_PROCESSES) --dist=loadfile $(ARGS)
+	@$(RUN) $(PY) -m pytest --numprocesses=$(TEST_PROCESSES) --dist=loadscope $(ARGS)
 
 check: setup ## style, types, protos, generated code, import contracts
 	@$(PY) -m deploy.local.check

@@ -7,6 +7,7 @@ import signal
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -17,6 +18,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 from deploy.local import folders, ports, servers
 from deploy.local import stack as whole
 from deploy.local.leash import Leash, end_with_make
+from tests import shares
 
 
 def pytest_configure() -> None:
@@ -28,6 +30,17 @@ def pytest_configure() -> None:
         os.environ.pop(name, None)
     settings.register_profile("busy", deadline=None)
     settings.load_profile("busy")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first."""
+    items.sort(key=lambda item: shares.place(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> shares.Shares:
+    """Of pytest-xdist: what uses one system stays in one process."""
+    return shares.Shares(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

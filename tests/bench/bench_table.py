@@ -52,16 +52,16 @@ class TableProcess:
 
 
 @contextlib.contextmanager
-def table_process(env: dict[str, str], module: list[str]) -> Iterator[TableProcess]:
-    """A table node on the first core."""
+def table_process(env: dict[str, str], module: list[str], *, pinned: bool = True) -> Iterator[TableProcess]:
+    """A table node, `pinned` to the first core."""
     grpc_port, metrics_port = ports.free(2)
     own = {"DDZ_GRPC_ADDRESS": f"127.0.0.1:{grpc_port}", "DDZ_METRICS_ADDRESS": f"127.0.0.1:{metrics_port}"}
-    core = min(os.sched_getaffinity(0))
+    cores = {min(os.sched_getaffinity(0))} if pinned else os.sched_getaffinity(0)
     process = subprocess.Popen(
         [sys.executable, "-m", *module],
         cwd=ROOT,
         env={**os.environ, **env, **own, "DDZ_LOG_LEVEL": "ERROR"},
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
     )
     try:
         wait_until_serving(f"127.0.0.1:{grpc_port}", process)
@@ -84,8 +84,9 @@ def wait_until_serving(target: str, process: subprocess.Popen[bytes]) -> None:
 class Driver:
     """A driver process that has opened its streams."""
 
-    def __init__(self, plan: dict[str, Any]) -> None:
-        others = sorted(os.sched_getaffinity(0))[1:] or sorted(os.sched_getaffinity(0))
+    def __init__(self, plan: dict[str, Any], *, pinned: bool = True) -> None:
+        cores = sorted(os.sched_getaffinity(0))
+        others = cores[1:] if pinned and len(cores) > 1 else cores
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.bench.table_driver"],
             cwd=ROOT,
@@ -125,7 +126,7 @@ class Driver:
 def run(table: TableProcess, name: str, tables: int, *, unary: bool = False, pause_s: float = 0.0) -> dict[str, Any]:
     """One run: opens the tables, then measures."""
     plan = {
-        "target": table.target,
+        "targets": [table.target],
         "name": name,
         "tables": tables,
         "unary": unary,
@@ -160,7 +161,7 @@ def run(table: TableProcess, name: str, tables: int, *, unary: bool = False, pau
 def memory(table: TableProcess) -> dict[str, int]:
     """Bytes for a table whose hand is dealt, and for each of the streams that watch one."""
     at_start = table.rss_bytes()
-    plan = {"target": table.target, "tables": MEMORY_TABLES, "unary": False, "pause_s": 0, "seconds": 0}
+    plan = {"targets": [table.target], "tables": MEMORY_TABLES, "unary": False, "pause_s": 0, "seconds": 0}
     grown, drivers = {}, []
     for name, watched in (("first", False), ("table", False), ("watched", True)):  # the first ones warm it up
         before = table.rss_bytes()

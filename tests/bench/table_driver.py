@@ -1,20 +1,27 @@
 """Drives scripted tables as fast as they answer, or at a human pace; one action in flight a table.
 
 Run as a process: takes JSON with the plan on standard input, says "ready" when all streams are open, waits for a line,
-drives for the planned time, then says what was seen in one line of JSON.
+drives for the planned time, then says what was seen in one line of JSON. The plan names the addresses at which players
+play (`targets`, the tables take them by turns) and, for play through a gateway, those at which tables are opened
+(`inside`) and the file of keys that tokens are signed with (`keys`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import datetime
+import itertools
 import json
 import random
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import grpc
+import jwt
 import uvloop
 
 from ddz.common.v1 import common_pb2
@@ -28,6 +35,28 @@ STREAMS_A_CHANNEL: Final = 90
 HANDS_AHEAD: Final = 3
 GOODBYE: Final = 0x32  # the first byte of a frame is its field
 NOT_YET_S: Final = 0.003
+
+Metadata = tuple[tuple[str, str], ...]
+# What a player of a table shows: himself to a node, a token to a gateway.
+Show = Callable[[str, str], Metadata]
+
+
+def itself(table_id: str, player_id: str) -> Metadata:
+    return (("x-player-id", player_id), ("x-table-id", table_id))
+
+
+def signed(keys: Path) -> Show:
+    """Tokens as the lobby would sign them."""
+    key = json.loads(keys.read_text())["keys"][0]
+    private = jwt.PyJWK(key).key
+    until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=2)
+
+    def show(table_id: str, player_id: str) -> Metadata:
+        claims = {"iss": "ddz-lobby", "aud": "ddz", "sub": player_id, "exp": until}
+        token = jwt.encode(claims, private, algorithm="ES256", headers={"kid": key["kid"]})
+        return (("authorization", f"Bearer {token}"), ("x-table-id", table_id))
+
+    return show
 
 
 @dataclass
@@ -43,9 +72,11 @@ class Seen:
 class DrivenTable:
     """Three streams of one table and the script of its hands."""
 
-    def __init__(self, table_id: str, seen: Seen) -> None:
+    def __init__(self, table_id: str, seen: Seen, show: Show) -> None:
         self.table_id = table_id
         self.seen = seen
+        self.players = [f"{table_id}-{seat}" for seat in range(3)]
+        self.shown = [show(table_id, player_id) for player_id in self.players]
         self.streams: list[Any] = []
         self.answered = asyncio.Event()
         self.accepted = False
@@ -53,18 +84,19 @@ class DrivenTable:
         self.refusal = ""
         self.scripts = {number: hand_script(table_id, number) for number in range(1, HANDS_AHEAD + 1)}
 
-    async def open(self, channels: list[grpc.aio.Channel], unary: bool, watched: bool) -> None:
-        players = [common_pb2.Player(player_id=f"{self.table_id}-{seat}") for seat in range(3)]
-        internal = table_pb2_grpc.TableInternalServiceStub(channels[0])
+    async def open(
+        self, channels: list[grpc.aio.Channel], inside: grpc.aio.Channel, unary: bool, watched: bool
+    ) -> None:
+        players = [common_pb2.Player(player_id=player_id) for player_id in self.players]
+        internal = table_pb2_grpc.TableInternalServiceStub(inside)
         await internal.Open(table_pb2.OpenRequest(table_id=self.table_id, terms=TERMS, players=players))
-        for seat in range(3) if watched else ():
+        for shown in self.shown if watched else ():
             channel: Any = random.choice(channels)
-            metadata = (("x-player-id", f"{self.table_id}-{seat}"),)
             if unary:
                 request = table_pb2.WatchRequest(table_id=self.table_id).SerializeToString()
-                stream = channel.unary_stream(WATCH)(request, metadata=metadata)
+                stream = channel.unary_stream(WATCH)(request, metadata=shown)
             else:
-                stream = channel.stream_stream(PLAY)(metadata=metadata)
+                stream = channel.stream_stream(PLAY)(metadata=shown)
                 await stream.write(table_pb2.PlayRequest(table_id=self.table_id).SerializeToString())
             self.streams.append(stream)
             await stream.read()  # the snapshot
@@ -121,7 +153,7 @@ class DrivenTable:
     async def _unary(self, seat: int, command: table_pb2.Command) -> bool:
         request = table_pb2.ActRequest(table_id=self.table_id, command=command).SerializeToString()
         try:
-            await self.act(request, metadata=(("x-player-id", f"{self.table_id}-{seat}"),))
+            await self.act(request, metadata=self.shown[seat])
         except grpc.aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
                 raise
@@ -129,15 +161,21 @@ class DrivenTable:
         return True
 
 
+def channels_to(targets: Sequence[str], count: int) -> list[list[grpc.aio.Channel]]:
+    """As many channels to each of the addresses."""
+    options = (("grpc.use_local_subchannel_pool", 1),)
+    return [[grpc.aio.insecure_channel(target, options=options) for _ in range(count)] for target in targets]
+
+
 async def main(plan: dict[str, Any]) -> None:
     seen = Seen()
-    unary, tables = plan["unary"], plan["tables"]
-    options = (("grpc.use_local_subchannel_pool", 1),)
-    count = max(1, 3 * tables // STREAMS_A_CHANNEL)
-    channels = [grpc.aio.insecure_channel(plan["target"], options=options) for _ in range(count)]
-    driven = [DrivenTable(f"{plan['name']}{number}", seen) for number in range(tables)]
-    for table in driven:
-        await table.open(channels, unary, plan["watched"])
+    unary, tables, targets = plan["unary"], plan["tables"], plan["targets"]
+    channels = channels_to(targets, max(1, 3 * tables // STREAMS_A_CHANNEL // len(targets)))
+    inside = channels_to(plan["inside"], 1) if "inside" in plan else channels
+    show = signed(Path(plan["keys"])) if "keys" in plan else itself
+    driven = [DrivenTable(f"{plan['name']}{number}", seen, show) for number in range(tables)]
+    for table, own, internal in zip(driven, itertools.cycle(channels), itertools.cycle(inside), strict=False):
+        await table.open(own, internal[0], unary, plan["watched"])
     tasks = [asyncio.create_task(table.listen(seat)) for table in driven for seat in range(len(table.streams))]
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)

@@ -1,20 +1,25 @@
-"""What a bench of the table service alone needs instead of the rest: a ledger that answers from memory, and a table
-process without durability, to see what durability costs.
+"""What a bench of the table service alone needs instead of the rest: a ledger that answers from memory, the lobby's
+keys for a gateway, and a table process without durability, to see what durability costs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, Final, cast
 
 import grpc
 import uvloop
+from google.protobuf import json_format
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
+from ddz.lobby.v1 import lobby_pb2, lobby_pb2_grpc
 from servicekit import clients, server
 from servicekit.config import load
 from services.table.__main__ import Config
@@ -49,6 +54,18 @@ class LedgerStandIn(ledger_pb2_grpc.LedgerInternalServiceServicer):
         return ledger_pb2.ListOpenHandsResponse()
 
 
+class LobbyStandIn(lobby_pb2_grpc.LobbyServiceServicer):
+    """Tells the gateway the public halves of the keys in a file, once there is one."""
+
+    def __init__(self, keys: Path) -> None:
+        self._keys = keys
+
+    async def ListKeys(self, _request: lobby_pb2.ListKeysRequest, _context: Any) -> lobby_pb2.ListKeysResponse:
+        private = json.loads(self._keys.read_text())["keys"]
+        public = [{name: value for name, value in key.items() if name != "d"} for key in private]
+        return json_format.ParseDict({"keys": public}, lobby_pb2.ListKeysResponse())
+
+
 class MemoryStore:
     """The interface of services.table.store.Store without a Redis; nothing survives."""
 
@@ -75,7 +92,7 @@ class MemoryStore:
     async def exists(self, table_id: str) -> bool:
         return table_id in self._logs
 
-    async def cut(self, table_id: str, version: int, checkpoint: bytes) -> bool:
+    async def cut(self, table_id: str, version: int, checkpoint: bytes, until_seq: int) -> bool:
         return False
 
     async def set_deadline(self, table_id: str, version: int, deadline_ms: int | None) -> bool:
@@ -106,9 +123,14 @@ async def build(config: Config) -> AsyncIterator[TableService]:
             yield TableService(node)
 
 
-async def ledger(port: int) -> None:
+async def ledger(port: int, keys: str = "") -> None:
     standing = grpc.aio.server()
     ledger_pb2_grpc.add_LedgerInternalServiceServicer_to_server(cast("Any", LedgerStandIn)(), standing)
+    if keys:
+        lobby_pb2_grpc.add_LobbyServiceServicer_to_server(cast("Any", LobbyStandIn)(Path(keys)), standing)
+        checks = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(checks, standing)
+        await checks.set("", health_pb2.HealthCheckResponse.SERVING)
     standing.add_insecure_port(f"127.0.0.1:{port}")
     await standing.start()
     await asyncio.Event().wait()
@@ -116,6 +138,6 @@ async def ledger(port: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "ledger":
-        uvloop.run(ledger(int(sys.argv[2])))
+        uvloop.run(ledger(int(sys.argv[2]), *sys.argv[3:]))
     else:
         server.run("table", load(server.ServerConfig, os.environ), lambda: build(load(Config, os.environ)))

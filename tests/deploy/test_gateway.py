@@ -355,7 +355,7 @@ def test_keys_rotate_without_a_restart_and_two_are_good_at_once(stack: Stack, st
         assert jwt.get_unverified_header(signed)["kid"] == "new"
         assert rest(strict, "GET", "/v1/balance", token=signed)[0] == 200
         rotate([NEW_KEY], [False, True])
-        assert [key["kid"] for key in rest(strict, "GET", "/.well-known/jwks.json")[1]["keys"]] == ["new"]
+        assert [key["kid"] for key in rest(stack.address, "GET", "/.well-known/jwks.json")[1]["keys"]] == ["new"]
     finally:
         rotate([first], [True, False])
 

@@ -48,16 +48,20 @@ def folder() -> Iterator[Path]:
     subprocess.run(["rm", "-rf", str(path.parent)], check=True)
 
 
-def pids(folder: Path) -> list[int]:
-    return list(json.loads((folder / "stack.json").read_text())["processes"].values())
+def pids(folder: Path) -> dict[str, int]:
+    """The processes of a stack by their names."""
+    found: dict[str, int] = json.loads((folder / "stack.json").read_text())["processes"]
+    return found
 
 
-def test_up_again_status_and_down(folder: Path) -> None:
+@pytest.mark.timeout(300)
+def test_a_stack_that_stays_says_what_it_does_and_leaves_nothing_but_its_data(folder: Path) -> None:
     port = port_row()
-    first = local("up", f"--folder={folder}", f"--port={port}", "--bots=1")
+    first = local("up", f"--folder={folder}", f"--port={port}", "--bots=1", env={"TLS_INSIDE": "1"})
     assert first.returncode == 0, first.stderr
     assert f"http://127.0.0.1:{port}" in first.stdout
     assert str(folder) in first.stdout
+    assert (folder / "inside" / "ca.pem").exists()
     again = local("up", f"--folder={folder}", f"--port={port}")
     assert (again.returncode, again.stdout.split(";")[0]) == (0, "The stack runs already")
     assert local("status", f"--folder={folder}").returncode == 0
@@ -65,32 +69,28 @@ def test_up_again_status_and_down(folder: Path) -> None:
     assert local("backup", f"--folder={folder}", str(backup)).stdout == f"The database is in {backup}.\n"
     refused = local("restore", f"--folder={folder}", str(backup))
     assert (refused.returncode, refused.stderr) == (1, "The stack runs: `make down` first.\n")
+
     started = pids(folder)
     assert len(started) == (10 if prometheus.binary() else 9)
-    down = local("down", f"--folder={folder}")
-    assert down.returncode == 0, down.stderr
-    assert not any(running(pid) for pid in started)
-    assert naming(folder) == []
-    assert (folder / "postgres" / "data").is_dir()
-    after = local("status", f"--folder={folder}")
-    assert (after.returncode, after.stderr) == (1, "No stack runs: `make up` starts one.\n")
-
-
-def test_status_names_what_has_ended_and_nothing_outlives_the_keeper_but_the_data(folder: Path) -> None:
-    assert local("up", f"--folder={folder}", f"--port={port_row()}", env={"TLS_INSIDE": "1"}).returncode == 0
-    assert (folder / "inside" / "ca.pem").exists()
-    started = json.loads((folder / "stack.json").read_text())["processes"]
     os.kill(started["lobby-1"], signal.SIGKILL)
     status = local("status", f"--folder={folder}")
     assert status.returncode == 1
     assert "lobby-1 ended" in status.stderr
-    os.kill(int((folder / "lock").read_text()), signal.SIGKILL)
+    os.kill(int((folder / "lock").read_text()), signal.SIGKILL)  # its keeper
     assert eventually(lambda: not any(running(pid) for pid in started.values()))
     assert eventually(lambda: naming(folder) == [])
     assert "No stack runs." in local("down", f"--folder={folder}").stdout
-    again = local("up", f"--folder={folder}", f"--port={port_row()}")
-    assert again.returncode == 0, again.stderr
-    assert local("down", f"--folder={folder}").returncode == 0
+
+    afresh = local("up", f"--folder={folder}", f"--port={port_row()}")
+    assert afresh.returncode == 0, afresh.stderr
+    started = pids(folder)
+    down = local("down", f"--folder={folder}")
+    assert down.returncode == 0, down.stderr
+    assert not any(running(pid) for pid in started.values())
+    assert naming(folder) == []
+    assert (folder / "postgres" / "data").is_dir()
+    after = local("status", f"--folder={folder}")
+    assert (after.returncode, after.stderr) == (1, "No stack runs: `make up` starts one.\n")
 
 
 def test_a_taken_port_is_one_sentence_and_nothing_runs(folder: Path) -> None:
@@ -133,10 +133,9 @@ def test_a_number_out_of_range_is_one_sentence_that_names_it(
     ("moment", "signum"),
     [
         ("servers", signal.SIGKILL),
-        ("services", signal.SIGKILL),
-        ("play", signal.SIGKILL),
         ("services", signal.SIGINT),
-        ("play", signal.SIGTERM),
+        ("services", signal.SIGTERM),
+        ("play", signal.SIGKILL),
     ],
 )
 def test_a_demo_that_is_killed_leaves_nothing(scratch: Path, moment: str, signum: signal.Signals) -> None:

@@ -1,0 +1,62 @@
+"""How tests are shared out between processes: what uses one system stays together, what takes longest is first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdist.scheduler import LoadScopeScheduling
+
+# Of the fixture `stack`, the whole system: it is started once for all of these.
+_STACK = frozenset(
+    {
+        "tests/deploy/test_backup.py",
+        "tests/deploy/test_dashboards.py",
+        "tests/deploy/test_gateway.py",
+        "tests/deploy/test_reference.py",
+        "tests/e2e/test_sdk.py",
+        "tests/e2e/test_terminal.py",
+    }
+)
+# The last to begin would be waited for by all others. What mostly waits lies between what mostly computes.
+_LONGEST = (
+    "tests/browser",
+    "tests/deploy/test_up.py",
+    "tests/sim/test_simulator.py",
+    "stack",
+    "tests/services/table",
+    "tests/services/matchmaking",
+    "tests/services/ledger",
+    "tests/services/lobby",
+    "tests/e2e/test_demo.py",
+    "tests/load/test_load.py",
+    "tests/e2e/test_rolling.py",
+    "tests/e2e/test_reconnect.py",
+    "tests/edge/test_fuzz.py",
+    "tests/sim/test_mutations.py",
+)
+
+
+def share(node_id: str) -> str:
+    """The name of those tests that one process runs one after the other: a folder, a file, or the whole system."""
+    path = node_id.partition("::")[0]
+    folder = path.rpartition("/")[0]
+    if folder == "tests/browser" or folder.startswith("tests/services/"):
+        return folder
+    return "stack" if path in _STACK else path
+
+
+def place(node_id: str) -> int:
+    """Where a test stands in the order."""
+    name = share(node_id)
+    return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
+
+
+class Shares(LoadScopeScheduling):  # type: ignore[misc]  # it comes without types
+    """Gives a process that has nothing left the next share."""
+
+    def __init__(self, config: Any, log: Any) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False  # by the number of tests, which says nothing of how long they take
+
+    def _split_scope(self, nodeid: str) -> str:
+        return share(nodeid)
