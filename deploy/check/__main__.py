@@ -8,15 +8,14 @@ alone, and its programs answer. The tools live in an environment of their own be
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from deploy.check import image
+from deploy.local import checks
+from deploy.local.checks import run
 from deploy.local.folders import ROOT
 from deploy.local.setup import digest
 
@@ -24,13 +23,6 @@ LOCK: Final = ROOT / "deploy" / "check" / "requirements.lock"
 TOOLS: Final = ROOT / ".run" / "deploy-tools"
 OVERLAYS: Final = ("dev", "production", "migrate")
 _KUBERNETES: Final = "1.34"  # the oldest that is meant to run this
-
-
-def run(*command: str | Path, env: Mapping[str, str] | None = None) -> str:
-    """What a command said when it failed; empty when it did not."""
-    told = None if env is None else dict(env)
-    done = subprocess.run(command, cwd=ROOT, env=told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    return "" if done.returncode == 0 else done.stdout.decode(errors="replace") or f"exit {done.returncode}"
 
 
 def make_tools() -> str:
@@ -66,7 +58,7 @@ def overlay(name: str) -> str:
         )
 
 
-CHECKS: Final[tuple[tuple[str, Callable[[], str]], ...]] = (
+CHECKS: Final[tuple[checks.Check, ...]] = (
     ("the tools", make_tools),
     ("Compose reads docker-compose.yml", compose),
     ("hadolint reads the Dockerfile", hadolint),
@@ -75,19 +67,5 @@ CHECKS: Final[tuple[tuple[str, Callable[[], str]], ...]] = (
 )
 
 
-def main() -> None:
-    """Runs all checks; exits 1 when one fails."""
-    failed = []
-    for name, check in CHECKS:
-        started = time.monotonic()
-        said = check()
-        print(f"{'FAIL' if said else 'ok':5} {name} ({time.monotonic() - started:.1f} s)", flush=True)
-        if said:
-            failed.append(name)
-            print(said)
-    if failed:
-        sys.exit(f"Failed: {', '.join(failed)}.")
-
-
 if __name__ == "__main__":
-    main()
+    checks.run_all(CHECKS)

@@ -1,25 +1,19 @@
-"""`make check`: every check that needs no server, one line each; shows the output of those that fail."""
+"""`make check`: every check that needs no server."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
+from deploy.local import checks
+from deploy.local.checks import run
 from deploy.local.folders import ROOT
 
 BIN = Path(sys.executable).parent
 CHECKED = ("libs", "services", "deploy", "tests", "proto")
 IMAGE = ROOT / "build" / "ddz.binpb"
-
-
-def _run(*command: str | Path) -> str:
-    """What the command said when it failed; empty when it did not."""
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    return "" if done.returncode == 0 else done.stdout or f"exit {done.returncode}"
 
 
 def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -46,40 +40,26 @@ def _breaking() -> str:
         archive = _git("archive", base, "proto")
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
         before = Path(folder) / "before.binpb"
-        said = _run(sys.executable, "proto/generate.py", "--image", before, "--source", Path(folder) / "proto")
-        return said or _run(BIN / "buf", "breaking", IMAGE, "--against", before, "--config", "proto/buf.yaml")
+        said = run(sys.executable, "proto/generate.py", "--image", before, "--source", Path(folder) / "proto")
+        return said or run(BIN / "buf", "breaking", IMAGE, "--against", before, "--config", "proto/buf.yaml")
 
 
-CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
-    ("ruff check", lambda: _run(BIN / "ruff", "check", "-q", ".")),
-    ("ruff format", lambda: _run(BIN / "ruff", "format", "--check", "-q", ".")),
-    ("mypy --strict", lambda: _run(BIN / "mypy", "--strict", "--no-error-summary", *CHECKED)),
-    ("generated code", lambda: _run(sys.executable, "proto/generate.py", "--check")),
-    ("API reference", lambda: _run(sys.executable, "-m", "deploy.reference", "--check")),
-    ("dashboards", lambda: _run(sys.executable, "-m", "deploy.grafana", "--check")),
-    ("documented metrics", lambda: _run(sys.executable, "-m", "deploy.local.measured", "--check")),
-    ("documented variables", lambda: _run(sys.executable, "-m", "deploy.local.variables", "--check")),
-    ("scaling", lambda: _run(sys.executable, "docs/scaling.py", "--check")),
-    ("buf lint", lambda: _run(BIN / "buf", "lint", IMAGE, "--config", "proto/buf.yaml")),
+CHECKS: tuple[checks.Check, ...] = (
+    ("ruff check", lambda: run(BIN / "ruff", "check", "-q", ".")),
+    ("ruff format", lambda: run(BIN / "ruff", "format", "--check", "-q", ".")),
+    ("mypy --strict", lambda: run(BIN / "mypy", "--strict", "--no-error-summary", *CHECKED)),
+    ("generated code", lambda: run(sys.executable, "proto/generate.py", "--check")),
+    ("API reference", lambda: run(sys.executable, "-m", "deploy.reference", "--check")),
+    ("dashboards", lambda: run(sys.executable, "-m", "deploy.grafana", "--check")),
+    ("documented metrics", lambda: run(sys.executable, "-m", "deploy.local.measured", "--check")),
+    ("documented variables", lambda: run(sys.executable, "-m", "deploy.local.variables", "--check")),
+    ("scaling", lambda: run(sys.executable, "docs/scaling.py", "--check")),
+    ("buf lint", lambda: run(BIN / "buf", "lint", IMAGE, "--config", "proto/buf.yaml")),
     ("buf breaking", _breaking),
-    ("import contracts", lambda: _run(BIN / "lint-imports", "--no-cache")),
-    ("tidy", lambda: _run(sys.executable, "-m", "pytest", "-q", "tests/test_tidy.py")),
+    ("import contracts", lambda: run(BIN / "lint-imports", "--no-cache")),
+    ("tidy", lambda: run(sys.executable, "-m", "pytest", "-q", "tests/test_tidy.py")),
 )
 
 
-def main() -> None:
-    """Runs all checks; exits 1 when one fails."""
-    failed = []
-    for name, check in CHECKS:
-        started = time.monotonic()
-        said = check()
-        print(f"{'FAIL' if said else 'ok':5} {name} ({time.monotonic() - started:.1f} s)", flush=True)
-        if said:
-            failed.append(name)
-            print(said)
-    if failed:
-        sys.exit(f"Failed: {', '.join(failed)}.")
-
-
 if __name__ == "__main__":
-    main()
+    checks.run_all(CHECKS)
