@@ -1,4 +1,4 @@
-"""Around every RPC: validation by the proto's rules, the error table, metrics. Servicers raise; this answers."""
+"""Around every RPC: its span and ids, the proto's rules, the error table, metrics. Servicers raise; this answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError, Message
 from prometheus_client import Histogram
 
 from doudizhu.refusal import Refusal
-from servicekit import errors, logs, metrics
+from servicekit import errors, ids, logs, metrics, traces
 from servicekit.clients import AWAY
 from servicekit.crowd import Crowd
 from servicekit.errors import Trouble
@@ -47,10 +47,10 @@ def _seconds(method: str, code: str) -> Histogram:
     return metrics.RPC_SECONDS.labels(method, code)
 
 
-def _code(context: Any) -> str:
-    """The name of a call's status; a call that nothing was said of has gone well."""
+def _code(context: Any) -> grpc.StatusCode:
+    """A call's status; a call that nothing was said of has gone well."""
     code = context.code()
-    return code.name if isinstance(code, grpc.StatusCode) else "OK"
+    return code if isinstance(code, grpc.StatusCode) else grpc.StatusCode.OK
 
 
 class _Malformed:
@@ -68,15 +68,17 @@ def _decoder(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
 
 
 def _check(request: Any) -> None:
-    """Raises Refusal INVALID for what is no message, or a message against its proto's rules."""
+    """Raises Refusal INVALID for what is no message, or a message against its proto's rules; takes note of its ids."""
     if isinstance(request, _Malformed):
         raise Refusal(Trouble.INVALID, "The request is not the message that this call takes.")
     if isinstance(request, Message):  # a stream of requests is none
         errors.validate(request)
+        ids.bind(table=getattr(request, "table_id", ""), hand=getattr(request, "hand_id", ""))
 
 
 async def _call(unary: Any, request: Any, context: Any, method: str) -> Any:
     started = time.perf_counter()
+    span = traces.serving(method, context)
     try:
         _check(request)
         return await unary(request, context)
@@ -85,10 +87,13 @@ async def _call(unary: Any, request: Any, context: Any, method: str) -> Any:
     except Exception as error:
         await _fail(context, error, method)
     finally:
-        _seconds(method, _code(context)).observe(time.perf_counter() - started)
+        code = _code(context)
+        _seconds(method, code.name).observe(time.perf_counter() - started)
+        traces.finish(span, code)
 
 
 async def _stream(stream: Any, crowd: Crowd, request: Any, context: Any, method: str) -> AsyncIterator[Any]:
+    span = traces.serving(method, context)
     with metrics.STREAMS.labels(method).track_inprogress():
         try:
             _check(request)
@@ -103,7 +108,9 @@ async def _stream(stream: Any, crowd: Crowd, request: Any, context: Any, method:
         except Exception as error:
             await _fail(context, error, method)
         finally:
-            metrics.STREAMS_ENDED.labels(method, _code(context)).inc()
+            code = _code(context)
+            metrics.STREAMS_ENDED.labels(method, code.name).inc()
+            traces.finish(span, code)
 
 
 class Guard(grpc.aio.ServerInterceptor):

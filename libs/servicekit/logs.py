@@ -2,6 +2,8 @@
 
 log = logs.get("table")
 log.info("hand settled", extra={"table": table_id, "hand": hand_id})
+
+A line bears what ids.py knows by itself; `extra` is for the rest, and for what is done apart from any call.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import logging
 import sys
 from datetime import UTC, datetime
 from typing import Any
+
+from servicekit import ids
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -28,6 +32,7 @@ class _JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        line |= ids.known()
         line.update({key: value for key, value in vars(record).items() if key not in _STANDARD})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
@@ -39,6 +44,11 @@ def configure(service: str, level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter(service))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def silence(library: str) -> None:
+    """Leaves out what a library logs by itself, below its name."""
+    logging.getLogger(library).setLevel(logging.CRITICAL + 1)
 
 
 def get(name: str) -> logging.Logger:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Final, TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
 
 import grpc
 
 from doudizhu.refusal import Refusal
-from servicekit import errors
+from servicekit import errors, traces
 
 T = TypeVar("T")
 
@@ -44,3 +45,31 @@ class Silence(Refusal):
 
     def __init__(self, who: str) -> None:
         super().__init__(errors.Trouble.UNAVAILABLE, f"The {who} service does not answer; try again in a moment.")
+
+
+class Caller(grpc.aio.UnaryUnaryClientInterceptor):
+    """Hands the trace on with every call from service to service, and makes a span of it."""
+
+    async def intercept_unary_unary(
+        self,
+        continuation: Callable[[grpc.aio.ClientCallDetails, Any], Awaitable[Any]],
+        details: grpc.aio.ClientCallDetails,
+        request: Any,
+    ) -> Any:
+        name: str | bytes = details.method
+        method = (name.decode() if isinstance(name, bytes) else name).removeprefix("/")
+        with traces.calling(method) as span:
+            metadata = grpc.aio.Metadata(*(details.metadata or ()))
+            if named := traces.traceparent():
+                metadata.add(traces.HEADER, named)
+            told = grpc.aio.ClientCallDetails(
+                details.method, details.timeout, metadata, details.credentials, details.wait_for_ready
+            )
+            call = await continuation(told, request)
+            if span.is_recording():
+                try:
+                    traces.finish(span, await call.code())
+                except asyncio.CancelledError:
+                    call.cancel()
+                    raise
+            return call

@@ -20,15 +20,18 @@ import uvloop
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from servicekit import logs, metrics
+from servicekit import logs, metrics, traces
 from servicekit.config import ConfigError, is_address, setting
 from servicekit.crowd import Crowd
 from servicekit.interceptor import Guard
+from servicekit.remote import Caller
 from servicekit.tls import NAME, Inside, aio_channel
 
 log = logs.get("server")
 
 _ADDRESS: Final = (is_address, "host:port")
+_MAYBE: Final = (lambda text: not text or is_address(text), "host:port or empty")
+_SHARE: Final = (lambda text: 0 <= float(text) <= 1, "from 0 to 1")
 _LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -46,6 +49,11 @@ class ServerConfig:
     streams_per_player: int = setting(
         "DDZ_STREAMS_PER_PLAYER", "streams that one player may hold open; 0 = any number", 32, least=0
     )
+    otlp_endpoint: str = setting(
+        "DDZ_OTLP_ENDPOINT", "host:port of the OTLP collector (gRPC) for traces; empty = no traces", "", form=_MAYBE
+    )
+    trace_ratio: float = setting("DDZ_TRACE_RATIO", "share of the traces begun here that are told", 1.0, form=_SHARE)
+    node_id: str = setting("DDZ_NODE_ID", "the name of this process in traces; of a table node everywhere", "")
     tls_cert: str = setting("DDZ_TLS_CERT", "certificate for mTLS between processes (PEM); empty = no TLS", "")
     tls_key: str = setting("DDZ_TLS_KEY", "its private key (PEM)", "")
     tls_ca: str = setting("DDZ_TLS_CA", "the authority whose certificates are believed, and no other's (PEM)", "")
@@ -150,7 +158,8 @@ def run(name: str, config: ServerConfig, build: Build) -> None:
     """Runs the service until it is told to stop; exits 1 with one sentence when it cannot start."""
     logs.configure(name, config.log_level)
     try:
-        uvloop.run(_main(config, build))
+        with traces.told(name, config.node_id, config.otlp_endpoint, config.trace_ratio):
+            uvloop.run(_main(config, build))
     except (OSError, ConfigError) as error:
         log.critical("cannot start", extra={"why": str(error)})
         raise SystemExit(1) from error
@@ -168,4 +177,4 @@ def channel(target: str, inside: Inside | None = None, **options: Any) -> grpc.a
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 1_000),
     )
-    return aio_channel(target, inside, (*base, *options.items()))
+    return aio_channel(target, inside, (*base, *options.items()), (Caller(),))

@@ -5,6 +5,7 @@ All bear one name, so that a node can come and go at any address: whoever has a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -68,10 +69,13 @@ def channel(target: str, inside: Inside | None = None, options: tuple[tuple[str,
 
 
 def aio_channel(
-    target: str, inside: Inside | None = None, options: tuple[tuple[str, Any], ...] = ()
+    target: str,
+    inside: Inside | None = None,
+    options: tuple[tuple[str, Any], ...] = (),
+    interceptors: Sequence[grpc.aio.ClientInterceptor] = (),
 ) -> grpc.aio.Channel:
     """A channel to a process of the deployment, with mTLS when `inside` is given."""
     if inside is None:
-        return grpc.aio.insecure_channel(target, options=options)
+        return grpc.aio.insecure_channel(target, options=options, interceptors=interceptors)
     options = (*options, *inside.channel_options())
-    return grpc.aio.secure_channel(target, inside.channel_credentials(), options=options)
+    return grpc.aio.secure_channel(target, inside.channel_credentials(), options=options, interceptors=interceptors)
