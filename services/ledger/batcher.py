@@ -6,16 +6,18 @@ Requests that share a claim (a key or a player) go into different transactions, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import asyncpg
 from prometheus_client import Gauge, Histogram
 
 from doudizhu.refusal import Refusal
-from servicekit import logs
+from servicekit import logs, traces
 from services.ledger.ledger import Reason
 from services.ledger.transaction import Reply, Request, claims, transact
 from services.ledger.trouble import ABANDONED, insist
@@ -54,6 +56,8 @@ class _Waiting:
     request: Request
     claims: tuple[str, ...]
     reply: asyncio.Future[Reply]
+    span: traces.Span
+    since_s: float = field(default_factory=time.perf_counter)
 
 
 class Batcher:
@@ -74,9 +78,10 @@ class Batcher:
         if len(self._queue) >= self._limits.queue:
             raise Refusal(Reason.OVERLOADED, "The ledger has too much to do; try again.")
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Waiting(request, claims(request), reply))
-        self._more.set()
-        return await reply
+        with traces.span(f"submit {type(request).__name__}") as span:
+            self._queue.append(_Waiting(request, claims(request), reply, span))
+            self._more.set()
+            return await reply
 
     async def work(self) -> None:
         """Takes and commits batches for ever."""
@@ -89,7 +94,8 @@ class Batcher:
                 batch = self._take()
                 BATCH_SIZE.observe(len(batch))
                 WAITING.set(len(self._queue))
-                await worker.commit(batch)
+                with _traced(batch):
+                    await worker.commit(batch)
                 self._committed()
         finally:
             worker.close()
@@ -131,7 +137,8 @@ class _Worker:
         """Answers a batch; when there is a fault in it, each member by itself."""
         try:
             requests = [waiting.request for waiting in batch]
-            replies = await insist(lambda: self._once(requests), self._limits.patience_s)
+            spans = [waiting.span for waiting in batch]
+            replies = await insist(lambda: self._once(requests, spans), self._limits.patience_s)
         except Refusal as no_postgres:
             _fail(batch, no_postgres)
         except Exception as fault:
@@ -152,10 +159,10 @@ class _Worker:
                 else:
                     waiting.reply.set_result(reply)
 
-    async def _once(self, requests: Sequence[Request]) -> list[Reply | Refusal]:
+    async def _once(self, requests: Sequence[Request], spans: Sequence[traces.Span]) -> list[Reply | Refusal]:
         try:
             async with asyncio.timeout(self._limits.transaction_timeout_s):
-                return await transact(await self._connected(), requests)
+                return await transact(await self._connected(), requests, spans)
         except BaseException:
             self.close()
             raise
@@ -168,6 +175,25 @@ class _Worker:
             await self._connection.execute("DISCARD PLANS")
             self._plan_again_at_s = now_s + _PLANS_LAST_S
         return self._connection
+
+
+@contextlib.contextmanager
+def _traced(batch: Sequence[_Waiting]) -> Iterator[None]:
+    """One span for a transaction: below that of its first member who is traced, linked with those of all."""
+    members = [waiting for waiting in batch if waiting.span.is_recording()]
+    if not members:
+        yield
+        return
+    links = [waiting.span.get_span_context() for waiting in members]
+    with (
+        traces.within(traces.below(members[0].span)),
+        traces.span("commit", links=links, attributes={"ddz.batch_size": len(batch)}) as commit,
+    ):
+        now_s = time.perf_counter()
+        for waiting in members:
+            waiting.span.add_link(commit.get_span_context())
+            waiting.span.set_attribute("ddz.waited_ms", round(1000 * (now_s - waiting.since_s), 3))
+        yield
 
 
 def _fail(batch: Sequence[_Waiting], error: Exception) -> None:

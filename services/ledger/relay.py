@@ -18,7 +18,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from prometheus_client import Counter, Gauge
 
-from servicekit import clients, logs, stream
+from servicekit import clients, logs, stream, traces
 from services.ledger.trouble import ABANDONED
 
 log = logs.get("relay")
@@ -68,13 +68,14 @@ class Publisher:
         sent = {row["outbox_id"] for row in rows}
         self._awaited = set(sent)
         self._all.clear()
-        for row in rows:
-            reply = f"{self._inbox}.{row['outbox_id']}"
-            headers = {"Nats-Msg-Id": row["key"]}
-            await self._bus.publish(row["subject"], row["payload"], reply=reply, headers=headers)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_ACKNOWLEDGE_S):
-                await self._all.wait()
+        with contextlib.ExitStack() as spans:
+            for row in rows:
+                reply = f"{self._inbox}.{row['outbox_id']}"
+                headers = {"Nats-Msg-Id": row["key"], **traces.telling(row["subject"], row["traceparent"], spans)}
+                await self._bus.publish(row["subject"], row["payload"], reply=reply, headers=headers)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_ACKNOWLEDGE_S):
+                    await self._all.wait()
         return list(sent - self._awaited)
 
     async def _hear(self, message: Msg) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from doudizhu.refusal import Refusal
-from servicekit import identity
+from servicekit import identity, ids
 from services.ledger import audit, queries, wire
 from services.ledger.batcher import Batcher
 from services.ledger.grants import ClaimRelief, Given, ReliefTerms
@@ -105,6 +105,7 @@ class LedgerInternalServicer(ledger_pb2_grpc.LedgerInternalServiceServicer):
         return ledger_pb2.OpenHandResponse(result=wire.result(opened.replayed), carried_chips=opened.hand.carried)
 
     async def Settle(self, request: ledger_pb2.SettleRequest, context: Any) -> ledger_pb2.SettleResponse:
+        ids.bind(hand=request.record.hand_id)
         settled = await self._batcher.submit(wire.settle_request(request.record))
         assert isinstance(settled, Settled)
         return ledger_pb2.SettleResponse(result=wire.result(settled.replayed), settlement=wire.settlement(settled.hand))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Final, TypeAlias
 
@@ -165,6 +165,11 @@ async def write_voided(connection: Connection, voided: Sequence[Voided]) -> None
         _array([chips for end in ends for chips in end.balance_before]),
         _array([rating for end in ends for rating in end.rating_before]),
     )
+
+
+async def write_traces(connection: Connection, traceparents: Mapping[str, str]) -> None:
+    """Has news that this transaction tells, by their keys, name a trace."""
+    await connection.execute("SELECT ledger.trace_news($1, $2)", list(traceparents.keys()), list(traceparents.values()))
 
 
 _REVERSE: Final = """

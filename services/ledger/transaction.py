@@ -10,6 +10,7 @@ from datetime import date
 import asyncpg
 
 from doudizhu.refusal import Refusal
+from servicekit.traces import Span, traceparent
 from services.ledger import counts, grants, ledger, reversals, store, wire
 from services.ledger.grants import ClaimRelief, Given, Grant
 from services.ledger.ledger import Hand, Opened, OpenHand, Player, Settled, SettleHand, Voided, VoidHand
@@ -45,8 +46,12 @@ class _Stored:
     reversed: dict[str, Reversed] = field(default_factory=dict)
 
 
-async def transact(connection: asyncpg.Connection, requests: Sequence[Request]) -> list[Reply | Refusal]:
+async def transact(
+    connection: asyncpg.Connection, requests: Sequence[Request], spans: Sequence[Span] = ()
+) -> list[Reply | Refusal]:
     """Answers requests that share no claim, by index; all or nothing of it is stored.
+
+    `spans` are theirs, if they have any: what the news of a request name.
 
     Raises what asyncpg raises; then what became of it is known only to who looks: run it again, on another
     connection.
@@ -64,11 +69,34 @@ async def transact(connection: asyncpg.Connection, requests: Sequence[Request]) 
     stored = await _read(connection, requests, players, at_ms)
     replies = [_answer(request, stored) for request in requests]
     await _write(connection, [reply for reply in replies if not isinstance(reply, Refusal) and not reply.replayed])
+    if any(span.is_recording() for span in spans):
+        await store.write_traces(connection, _traced(replies, spans))
     await connection.execute("COMMIT")
     counts.COMMIT_SECONDS.observe(time.perf_counter() - began_s)
     for request, reply in zip(requests, replies, strict=True):
         counts.count(request, reply)
     return replies
+
+
+def _traced(replies: Sequence[Reply | Refusal], spans: Sequence[Span]) -> dict[str, str]:
+    """By the key of news that were written now, the `traceparent` of the request that they are of."""
+    return {
+        key: traceparent(span.get_span_context())
+        for reply, span in zip(replies, spans, strict=True)
+        if span.is_recording() and not isinstance(reply, Refusal) and (key := _news_key(reply))
+    }
+
+
+def _news_key(reply: Reply) -> str:
+    """The key of what is told of a reply; empty when nothing is."""
+    match reply:
+        case Settled(replayed=False):
+            return reply.hand.hand_id
+        case Given(replayed=False):
+            return reply.key
+        case Reversed(replayed=False):
+            return reversals.reversal_key(reply.hand_id)
+    return ""
 
 
 def _missing(requests: Sequence[Request], players: dict[str, Player]) -> list[str]:

@@ -19,7 +19,7 @@ from prometheus_client import Counter
 
 from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import news_pb2
-from servicekit import logs, stream
+from servicekit import logs, stream, traces
 from servicekit.clients import AWAY
 from servicekit.lasting import end, lasting
 from services.lobby.tally import Tally, tally
@@ -109,12 +109,15 @@ class Scorekeeper:
                 messages = await subscription.fetch(_BATCH, timeout=_PATIENCE_S)
             except nats.errors.TimeoutError:
                 continue
-            hands = {hand: players for message in messages for hand, players in _hand_of(message).items()}
-            new = await self.count(hands)
-            COUNTED.labels("new").inc(new)
-            COUNTED.labels("known").inc(len(hands) - new)
-            for message in messages:
-                await message.ack()
+            with contextlib.ExitStack() as spans:
+                for message in messages:
+                    traces.hearing(SUBJECT, message.headers, spans)
+                hands = {hand: players for message in messages for hand, players in _hand_of(message).items()}
+                new = await self.count(hands)
+                COUNTED.labels("new").inc(new)
+                COUNTED.labels("known").inc(len(hands) - new)
+                for message in messages:
+                    await message.ack()
 
     async def _prune(self) -> None:
         while True:

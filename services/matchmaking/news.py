@@ -12,7 +12,7 @@ import nats.errors
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 
-from servicekit import logs, stream
+from servicekit import logs, stream, traces
 
 MATCH_SUBJECT: Final = "ddz.match.made"
 TICKET_SUBJECT: Final = "ddz.ticket"
@@ -38,7 +38,8 @@ class News:
     async def changed(self, room_id: str, ticket_ids: Iterable[str]) -> None:
         """Tells every instance that these tickets have changed."""
         try:
-            await self._bus.publish(f"{TICKET_SUBJECT}.{room_id}", ",".join(ticket_ids).encode())
+            told = ",".join(ticket_ids).encode()
+            await self._bus.publish(f"{TICKET_SUBJECT}.{room_id}", told, headers=traces.news_headers())
         except _TROUBLE as error:
             log.warning("news lost", extra={"room": room_id, "why": str(error)})
 
@@ -64,7 +65,8 @@ class News:
 
         async def on_message(message: Msg) -> None:
             room_id = message.subject.removeprefix(f"{TICKET_SUBJECT}.")
-            on_changed(room_id, message.data.decode(errors="replace").split(","))
+            with traces.heard(TICKET_SUBJECT, message.headers):
+                on_changed(room_id, message.data.decode(errors="replace").split(","))
 
         subscription = await self._bus.subscribe(f"{TICKET_SUBJECT}.*", cb=on_message)
         try:

@@ -10,7 +10,7 @@ from ddz.common.v1 import common_pb2
 from ddz.matchmaking.v1 import matchmaking_pb2
 from ddz.table.v1 import table_pb2, table_pb2_grpc
 from doudizhu.refusal import Refusal
-from servicekit import logs, metrics, remote
+from servicekit import ids, logs, metrics, remote, traces
 from servicekit.pipe import StoreLost
 from servicekit.rooms import Rooms
 from services.matchmaking import counts, queue
@@ -62,11 +62,12 @@ class Opener:
         """
         started = time.monotonic()
         try:
-            with counts.OPENING.track_inprogress():
+            with counts.OPENING.track_inprogress(), traces.span("OpenTable"):
                 if room_id not in self._rooms:
                     await self._back(room_id, claim, "room gone")
                     return
                 request = self._request(room_id, claim)
+                ids.bind(table=request.table_id)
                 if await self._asked(room_id, claim, request):
                     await self._finish(room_id, claim, request)
                     counts.FOUND_SECONDS.observe(time.monotonic() - started)

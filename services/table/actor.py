@@ -11,16 +11,15 @@ import contextlib
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from doudizhu import Refusal
-from servicekit import logs, metrics
+from servicekit import logs, metrics, traces
 from servicekit.errors import Trouble
 from servicekit.pipe import StoreLost
 from services.table import commands, counts, life, log
 from services.table.clocks import clock, resume_at_ms, wake_at_ms
+from services.table.item import Item, Make, Then
 from services.table.outside import Outside
 from services.table.push import Audience
 from services.table.replica import Change, Replica
@@ -37,21 +36,6 @@ _STORE_PAUSE_S: Final = 0.1
 _FAULT_PAUSE_S: Final = 1.0
 _UNLOGGED_KEPT: Final = 64
 
-Make = Callable[[Table], commands.Command | None]
-Then = Callable[[Table], Awaitable[None]]
-
-
-@dataclass(slots=True, eq=False)
-class _Item:
-    """A request in the mailbox: `make` says what is asked of the table as it then is, `then` runs right after."""
-
-    make: Make
-    key: log.Key
-    then: Then | None = None
-    opening: life.Decision | None = None
-    answer: asyncio.Future[int] | None = None  # set while it waits in the mailbox
-    at_s: float = field(default_factory=time.perf_counter)
-
 
 class Actor:
     """`ask` for what changes the table; `mailbox`: what waits; `table`: the state, None before the log is read."""
@@ -64,7 +48,7 @@ class Actor:
         self._replica = Replica(node.store, table_id)
         self._stale = False  # an append was not answered: it may be in the log
         self._gap: bool | None = None  # the log was read anew: because Redis had been away, or for the first time
-        self.mailbox: deque[_Item] = deque()
+        self.mailbox: deque[Item] = deque()
         self._busy = False  # something is being done
         self._worker: asyncio.Task[None] | None = None
         self._unlogged: dict[log.Key, int | Refusal] = {}
@@ -95,7 +79,7 @@ class Actor:
         while self._busy or self._outside.task is not None:
             if self._busy:
                 with contextlib.suppress(Refusal):
-                    await self._post(_Item(lambda _: None, log.NOBODY))
+                    await self._post(Item(lambda _: None, log.NOBODY))
             elif self._outside.task is not None:
                 await asyncio.wait([self._outside.task])
 
@@ -105,15 +89,15 @@ class Actor:
         """
         if self._busy and len(self.mailbox) >= self._node.settings.mailbox_limit:
             raise Refusal(Trouble.OVERLOADED, "too much is asked of this table at once; try again")
-        return await self._post(_Item(make, key, then))
+        return await self._post(Item(make, key, then))
 
     async def open(self, decision: life.Decision) -> int:
         """Makes the table with these events, unless its log has begun; raises UNAVAILABLE."""
-        return await self._post(_Item(lambda _: None, log.NOBODY, opening=decision))
+        return await self._post(Item(lambda _: None, log.NOBODY, opening=decision))
 
     async def refresh(self) -> Table:
         """The state as the log has it now. Raises NOT_FOUND, UNAVAILABLE."""
-        await self._post(_Item(lambda _: commands.Tick(), log.NOBODY))
+        await self._post(Item(lambda _: commands.Tick(), log.NOBODY))
         assert self.table is not None
         return self.table
 
@@ -123,12 +107,14 @@ class Actor:
 
     async def _told(self, command: commands.Command) -> None:
         try:
-            await self._post(_Item(lambda _: command, log.NOBODY))
+            hand_id = "" if self.table is None else self.table.hand_id
+            with traces.span(type(command).__name__, table=self.table_id, hand=hand_id):
+                await self._post(Item(lambda _: command, log.NOBODY))
         except Refusal as refusal:
             # The deadline that is set in Redis brings it up again.
             _log.info("not done", extra={"table": self.table_id, "reason": refusal.reason})
 
-    async def _post(self, item: _Item) -> int:
+    async def _post(self, item: Item) -> int:
         """Does it at once when nothing else is under way, which spares a task; otherwise it waits for its turn."""
         self.used_at = time.monotonic()
         if self._busy:
@@ -160,7 +146,8 @@ class Actor:
                 item = self.mailbox.popleft()
                 assert item.answer is not None, "what waits has somebody who waits for it"
                 try:
-                    seq = await self._served(item)
+                    with traces.within(item.context):
+                        seq = await self._served(item)
                 except Exception as error:
                     if not item.answer.done():
                         item.answer.set_exception(error)
@@ -171,7 +158,7 @@ class Actor:
             self._worker = None
             self._busy = False
 
-    async def _served(self, item: _Item) -> int:
+    async def _served(self, item: Item) -> int:
         try:
             return await self._serve(item)
         except Refusal:
@@ -187,7 +174,7 @@ class Actor:
         self._replica = Replica(self._node.store, self.table_id)
         self._not_before = time.monotonic() + _FAULT_PAUSE_S
 
-    async def _serve(self, item: _Item) -> int:
+    async def _serve(self, item: Item) -> int:
         """Decides and appends until the append holds."""
         until = time.monotonic() + self._node.settings.store_patience_s
         for _ in range(_ATTEMPTS):
@@ -206,7 +193,7 @@ class Actor:
                 return seq
         raise Refusal(Trouble.UNAVAILABLE, "the table cannot be written now; try again")
 
-    async def _attempt(self, item: _Item, table: Table) -> int | None:
+    async def _attempt(self, item: Item, table: Table) -> int | None:
         """One decision and its append: the last event's number; None when it was decided on an old state."""
         if item.key != log.NOBODY:
             known = self._replica.answers.get(item.key)
@@ -293,7 +280,7 @@ class Actor:
             dead = await self._dead(self.table)
             if self._gap or (dead and len(dead) == len(self.table.connections)):
                 # When the log has gone on meanwhile, another node has seen to it.
-                await self._attempt(_Item(lambda _: commands.Resume(dead), log.NOBODY), self.table)
+                await self._attempt(Item(lambda _: commands.Resume(dead), log.NOBODY), self.table)
         self._gap = None
         return self.table
 
@@ -357,7 +344,7 @@ class Actor:
         if wake is not None and self._timer is None:
             self._timer_ms = wake
             delay_s = max(0.0, (wake - self._node.now_ms()) / 1000, self._not_before - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._timed_out)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._timed_out, context=traces.nobodys())
         self._outside.see_to(life.pending(self.table))
 
     def _timed_out(self) -> None:

@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from ddz.lobby.v1 import lobby_pb2
-from servicekit import logs, seats
+from servicekit import logs, seats, traces
 from services.table.table import SEATS, Phase, Table
 from services.table.wire_values import person_to
 
@@ -39,7 +39,7 @@ class News:
         self._node_id = node_id.encode()
         self._own = f"{node_id}:"  # what the ids of this node's streams begin with
         self._background = background
-        self._changed: dict[str, int] = {}
+        self._changed: dict[str, tuple[int, traces.Context]] = {}
         self._heard: dict[str, Heard] = {}
         self._subscriptions: dict[str, Subscription] = {}
 
@@ -52,15 +52,16 @@ class News:
             return
         if not self._changed:
             self._background(self._tell_changed())
-        self._changed[after.table_id] = after.seq
+        self._changed[after.table_id] = after.seq, traces.here()
 
     def _followed_elsewhere(self, table: Table) -> bool:
         return any(not connection.startswith(self._own) for _, connection in table.connections)
 
     async def _tell_changed(self) -> None:
         while self._changed:
-            table_id, seq = self._changed.popitem()
-            await self._publish(f"ddz.table.{table_id}", b"%d %s" % (seq, self._node_id))
+            table_id, (seq, context) = self._changed.popitem()
+            with traces.within(context):
+                await self._publish(f"ddz.table.{table_id}", b"%d %s" % (seq, self._node_id))
 
     def report(self, table: Table) -> None:
         """Tells the lobby what everybody may know of the table."""
@@ -73,7 +74,7 @@ class News:
 
     async def _publish(self, subject: str, data: bytes) -> None:
         try:
-            await self._bus.publish(subject, data)
+            await self._bus.publish(subject, data, headers=traces.news_headers())
         except (nats.errors.Error, OSError) as error:
             log.warning("news lost", extra={"subject": subject, "why": str(error)})
 
@@ -125,7 +126,8 @@ class News:
         seq, _, node_id = message.data.partition(b" ")
         heard = self._heard.get(message.subject.rpartition(".")[2])
         if heard is not None and node_id != self._node_id and seq.isdigit():
-            heard(int(seq))
+            with traces.heard("ddz.table", message.headers):
+                heard(int(seq))
 
 
 def summary_of(table: Table) -> lobby_pb2.TableSummary:

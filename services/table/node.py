@@ -16,7 +16,7 @@ from nats.aio.client import Client
 
 from ddz.table.v1 import table_pb2
 from doudizhu import Refusal
-from servicekit import logs, metrics, seats
+from servicekit import ids, logs, metrics, seats
 from servicekit.errors import Trouble
 from servicekit.lasting import end, lasting
 from servicekit.pipe import StoreLost
@@ -141,7 +141,9 @@ class Node:
 
     async def act(self, table_id: str, player_id: str, command: table_pb2.Command) -> int:
         """Does a person's command once; the number of its last event."""
-        return await self.actor(table_id).ask(
+        actor = self.actor(table_id)
+        ids.bind(hand="" if actor.table is None else actor.table.hand_id)
+        return await actor.ask(
             lambda table: wire_commands.command_from(table, player_id, command), (player_id, command.command_id)
         )
 

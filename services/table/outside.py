@@ -1,11 +1,14 @@
-"""What a table waits for outside of itself, brought about once at a time: ledger calls, and seeds that are drawn."""
+"""What a table waits for outside of itself, brought about once at a time: ledger calls, and seeds that are drawn.
+
+A task goes on in the trace of the command that made it pending; taken up from a dead node it begins one of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from servicekit import logs, metrics
+from servicekit import logs, metrics, traces
 from servicekit.pipe import StoreLost
 from services.table import commands, life
 
@@ -42,7 +45,9 @@ class Outside:
     async def _bring_about(self, effect: life.Effect) -> None:
         while True:
             try:
-                command = await self._node.bring_about(effect, self._actor)
+                hand_id = "" if isinstance(effect, life.DrawSeed) else effect.hand_id
+                with traces.span(type(effect).__name__, table=self._actor.table_id, hand=hand_id):
+                    command = await self._node.bring_about(effect, self._actor)
             except StoreLost:
                 await asyncio.sleep(_STORE_PAUSE_S)
             except Exception as error:

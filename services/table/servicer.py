@@ -14,7 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from ddz.table.v1 import table_pb2, table_pb2_grpc
 from doudizhu import Refusal
-from servicekit import errors, identity, metrics
+from servicekit import errors, identity, ids, metrics, traces
 from servicekit.errors import Trouble
 from services.table.fanout import Stream
 from services.table.node import Node
@@ -54,6 +54,7 @@ class TableServicer:
         errors.validate(first)
         if not first.table_id:
             raise Refusal(Trouble.INVALID, "the first request names the table", field="table_id")
+        ids.bind(table=first.table_id)
         actor, stream = await self._node.attach(first.table_id, player_id, first.after_seq, first.epoch)
         reader = asyncio.create_task(self._read(first, requests, stream))
         try:
@@ -70,7 +71,8 @@ class TableServicer:
         request = first
         while True:
             if request.HasField("command"):
-                await self._command(first.table_id, request, stream)
+                with traces.span(f"Play {request.command.WhichOneof('action')}"):
+                    await self._command(first.table_id, request, stream)
             try:
                 request = await anext(requests)
             except StopAsyncIteration:

@@ -25,7 +25,7 @@ class Bus:
     def __init__(self) -> None:
         self.published: list[tuple[str, bytes]] = []
 
-    async def publish(self, subject: str, data: bytes) -> None:
+    async def publish(self, subject: str, data: bytes, headers: None) -> None:
         self.published.append((subject, data))
 
 

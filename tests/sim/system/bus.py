@@ -34,6 +34,7 @@ class Message:
     def __init__(self, bus: Bus, subject: str, data: bytes, number: int = 0) -> None:
         self.subject = subject
         self.data = data
+        self.headers = None  # nobody traces here
         self.number = number
         self._bus = bus
 

@@ -260,6 +260,6 @@ class Connection:
         await self.trip()
         rows = sorted(self._server.tables.outbox.items())[:limit]
         return [
-            {"outbox_id": outbox_id, "subject": subject, "key": key, "payload": payload}
+            {"outbox_id": outbox_id, "subject": subject, "key": key, "payload": payload, "traceparent": None}
             for outbox_id, (subject, key, payload) in rows
         ]
