@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def maybe_address(text: str) -> tuple[str, int] | None:
+    """Host and port, or None for an empty text; raises ValueError."""
+    return address(text) if text else None
+
+
 def write_gateway(arguments: argparse.Namespace) -> None:
     """Writes `envoy.json` and what it names: the page, the descriptors and, unless one is given, a certificate."""
     folder: Path = arguments.folder
@@ -44,7 +50,7 @@ def write_gateway(arguments: argparse.Namespace) -> None:
     files = gateway.Files(
         chain, key, folder / "ddz.binpb", folder / "page", Path("/tmp/admin.sock"), Path("/dev/stdout")
     )
-    doors = gateway.Doors(**DOORS, trust=trust)
+    doors = gateway.Doors(**DOORS, trust=trust, traces=gateway.Traces(arguments.collector, arguments.trace_ratio))
     nodes = {service: [getattr(arguments, service)] for service in SERVICES}
     text = gateway.configuration(files, doors, nodes, gateway.Limits(), host=arguments.host)
     (folder / "envoy.json").write_text(text)
@@ -81,6 +87,11 @@ def parser() -> argparse.ArgumentParser:
     door.add_argument("--certificate", type=Path, help="the door's certificate chain (PEM); none = one for development")
     door.add_argument("--certificate-key", type=Path, help="its private key (PEM)")
     door.add_argument("--inside", type=Path, help="folder with gateway.pem, gateway.key and ca.pem for mTLS inside")
+    collector, ratio = os.environ.get("DDZ_OTLP_ENDPOINT", ""), os.environ.get("DDZ_TRACE_RATIO", "1.0")
+    where = "of traces (default: DDZ_OTLP_ENDPOINT)"
+    door.add_argument("--collector", type=maybe_address, default=collector, metavar="HOST:PORT", help=where)
+    share = "of calls that it is told of, 0 to 1 (default: DDZ_TRACE_RATIO)"
+    door.add_argument("--trace-ratio", type=float, default=ratio, help=share)
     for service in SERVICES:
         door.add_argument(f"--{service}", type=address, default=(service, 9000), metavar="HOST:PORT")
     game = verbs.add_parser("demo", help="play hands on a system that runs")

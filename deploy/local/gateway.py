@@ -35,6 +35,19 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Traces:
+    """Where the gateway's spans go, as those of the services do (DDZ_OTLP_ENDPOINT, DDZ_TRACE_RATIO)."""
+
+    collector: tuple[str, int] | None = None  # host and port, OTLP by gRPC; None = nobody is told
+    ratio: float = 1.0
+
+    def settings(self) -> dict[str, str]:
+        """What the services are told of the same."""
+        where = "" if self.collector is None else f"{self.collector[0]}:{self.collector[1]}"
+        return {"DDZ_OTLP_ENDPOINT": where, "DDZ_TRACE_RATIO": str(self.ratio)}
+
+
+@dataclass(frozen=True, slots=True)
 class Trust:
     """Certificates of the gateway's: for those outside, and for the processes inside."""
 
@@ -51,6 +64,7 @@ class Doors:
     tls: int
     metrics: int
     trust: Trust = Trust()
+    traces: Traces = Traces()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +115,8 @@ def configuration(
         "keys_cache": f"{keys_cache_s}s",
         "certificate": str(files.certificate),
         "certificate_key": str(files.certificate_key),
-        "collector": [],
-        "traced_percent": 0,
+        "collector": render.endpoints([doors.traces.collector] if doors.traces.collector else []),
+        "traced_percent": 100 * doors.traces.ratio if doors.traces.collector else 0,
         "inside": _transport(doors.trust.inside),
         "descriptors": str(files.descriptors),
         "listen_host": host,

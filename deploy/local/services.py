@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from deploy.local import certificates, servers
+from deploy.local import certificates, gateway, servers
 from deploy.local.folders import ROOT
 from deploy.local.leash import Leash
 from deploy.local.ports import Node, Ports
@@ -40,6 +40,7 @@ class Backends:
     deal_seed: str  # hex; empty = true randomness
     drain_s: float
     inside: Path | None = None  # the folder of everybody's certificates; None = no TLS between processes
+    traces: gateway.Traces = field(default_factory=gateway.Traces)
 
 
 def _target(nodes: list[Node]) -> str:
@@ -64,7 +65,7 @@ def settings(service: str, ports: Ports, backends: Backends) -> dict[str, str]:
     }
     shown = {} if backends.inside is None else certificates.settings(backends.inside, service)
     everybody = {"DDZ_DRAIN_S": str(backends.drain_s), "DDZ_STREAMS_PER_ADDRESS": "0"}  # all have one address here
-    return own[service] | shown | everybody
+    return own[service] | shown | everybody | backends.traces.settings()
 
 
 def certify(folder: Path, ports: Ports) -> Path:

@@ -26,6 +26,7 @@ class Options:
     chain: Path | None = None  # the gateway's certificate and its key (PEM); None = one for development
     key: Path | None = None
     limits: gateway.Limits = field(default_factory=gateway.Limits)
+    traces: gateway.Traces = field(default_factory=gateway.Traces)
     extra: Mapping[str, str] = field(default_factory=dict)  # more settings for the services
     bots: int = 0  # of the house, in each room
     prometheus: Path | None = None  # its program, when it shall run too
@@ -108,12 +109,12 @@ def running(
         door = folder / "gateway"
         inside = services.certify(folder / "inside", plan) if options.tls_inside else None
         trust = gateway.Trust(options.chain, options.key, inside)
-        doors = gateway.Doors(plan.gateway, plan.gateway_tls, plan.gateway_metrics, trust)
+        doors = gateway.Doors(plan.gateway, plan.gateway_tls, plan.gateway_metrics, trust, options.traces)
         nodes = {service: [node.grpc for node in found] for service, found in plan.services.items()}
         configuration = gateway.prepare(door, doors, nodes, options.limits)
         backends = services.Backends(
             postgres, valkey.url, nats.url, gateway.private_keys(door), options.rooms_file, options.deal_seed,
-            options.drain_s, inside,
+            options.drain_s, inside, options.traces,
         )  # fmt: skip
         extra = (bots.SETTINGS if options.bots else {}) | dict(options.extra)
         fleet = services.Fleet(leash, logs, plan, backends, extra)
