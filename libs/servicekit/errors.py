@@ -60,7 +60,7 @@ STATUS: Final[dict[str, grpc.StatusCode]] = {
     "NAME_TAKEN": Code.ALREADY_EXISTS,
     "TOO_LATE": Code.FAILED_PRECONDITION,
     "BANNED": Code.PERMISSION_DENIED,
-    "MAINTENANCE": Code.UNAVAILABLE,
+    "MAINTENANCE": Code.FAILED_PRECONDITION,
     "LIMIT_REACHED": Code.RESOURCE_EXHAUSTED,
 }
 
@@ -76,6 +76,8 @@ class Trouble(StrEnum):
     UNAVAILABLE = "UNAVAILABLE"
     DRAINING = "DRAINING"
     LIMIT_REACHED = "LIMIT_REACHED"
+    BANNED = "BANNED"
+    MAINTENANCE = "MAINTENANCE"
 
 
 def to_proto(refusal: Refusal) -> common_pb2.Refusal:

@@ -1,7 +1,7 @@
 """Who calls: the gateway checks the token, strips what clients send, and sets these headers (deploy/envoy).
 
 The token's claims and the headers they become: sub -> x-player-id, avatar -> x-player-avatar, bot -> x-player-bot,
-name -> x-player-name (base64url of UTF-8, as headers are ASCII).
+role -> x-player-role, name -> x-player-name (base64url of UTF-8, as headers are ASCII).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ PLAYER_HEADER: Final = "x-player-id"
 NAME_HEADER: Final = "x-player-name"
 AVATAR_HEADER: Final = "x-player-avatar"
 BOT_HEADER: Final = "x-player-bot"
+ROLE_HEADER: Final = "x-player-role"
+OPERATOR: Final = "operator"  # the role of who may do what is not for players
 FORWARDED_HEADER: Final = "x-forwarded-for"
 
 
@@ -36,6 +38,14 @@ def player(context: Any) -> common_pb2.Player:
         avatar_id=int(avatar) if avatar.isdecimal() else 0,
         bot=headers.get(BOT_HEADER) == "true",
     )
+
+
+def operator_id(context: Any) -> str:
+    """The caller's player id, if his token says that he is an operator; raises Refusal FORBIDDEN, or as `player_id`."""
+    headers = _headers(context)
+    if headers.get(ROLE_HEADER) != OPERATOR:
+        raise Refusal(Trouble.FORBIDDEN, "This is for operators.")
+    return headers[PLAYER_HEADER]
 
 
 def player_id_or_none(context: Any) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 from servicekit import logs, metrics
@@ -27,6 +28,16 @@ async def lasting(where: str, work: Callable[[], Awaitable[None]], *, pause_s: f
             log.error("unexpected end", extra={"where": where})
         metrics.FAULTS.labels(where).inc()
         await asyncio.sleep(pause_s)
+
+
+@contextlib.asynccontextmanager
+async def always(**works: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Has each work, under its name, go on as `lasting` does until left."""
+    tasks = [asyncio.create_task(lasting(where, work)) for where, work in works.items()]
+    try:
+        yield
+    finally:
+        await end(*tasks)
 
 
 async def end(*tasks: asyncio.Future[Any]) -> None:

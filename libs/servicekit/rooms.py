@@ -161,12 +161,15 @@ class Rooms:
 
     def reload(self) -> bool:
         """Reads the file again if it has changed; whether it had. A bad one raises RoomsError and changes nothing."""
-        stamp = _stamp(self._path)
-        if stamp == self._seen:
+        if _stamp(self._path) == self._seen:
             return False
-        self._seen = stamp
-        self._rooms = {room.room_id: room for room in load(self._path)}
+        self.reread()
         return True
+
+    def reread(self) -> None:
+        """Reads the file again, whether it has changed or not. Raises as `reload`."""
+        self._seen = _stamp(self._path)
+        self._rooms = {room.room_id: room for room in load(self._path)}
 
     async def follow(self, changed: Callable[[], None]) -> None:
         """Reads the file again whenever it changes, for ever; a bad one is logged and counted, and the rooms stay."""

@@ -11,9 +11,9 @@ import contextlib
 import gc
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import grpc
 import uvloop
@@ -76,6 +76,14 @@ class Service(Protocol):
     async def drain(self) -> None: ...
 
 
+@runtime_checkable
+class Pausing(Protocol):
+    """A service that may stop taking calls for a while, without ending."""
+
+    def watched_by(self, say_healthy: Callable[[bool], Awaitable[None]]) -> None:
+        """Learns what to call with False, and with True when it takes calls again."""
+
+
 Build = Callable[[], contextlib.AbstractAsyncContextManager[Service]]
 
 _GARBAGE = 20_000  # objects made since the last look
@@ -109,8 +117,15 @@ async def serving(config: ServerConfig, service: Service) -> AsyncIterator[int]:
     except RuntimeError:
         raise OSError(f"{config.grpc_address} cannot be listened on: another process has it.") from None
     await server.start()
-    for name in ("", *service.names):
-        await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def say_healthy(healthy: bool) -> None:
+        status = health_pb2.HealthCheckResponse.SERVING if healthy else health_pb2.HealthCheckResponse.NOT_SERVING
+        for name in ("", *service.names):
+            await checks.set(name, status)
+
+    await say_healthy(True)
+    if isinstance(service, Pausing):
+        service.watched_by(say_healthy)
     try:
         yield port
     finally:

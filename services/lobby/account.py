@@ -31,6 +31,9 @@ class Reason(StrEnum):
     RATE_LIMITED = "RATE_LIMITED"
     LIMIT_REACHED = "LIMIT_REACHED"
     OVERLOADED = "OVERLOADED"
+    UNAVAILABLE = "UNAVAILABLE"
+    DRAINING = "DRAINING"
+    KEY_CONFLICT = "KEY_CONFLICT"
     BELOW_MINIMUM = "BELOW_MINIMUM"
     ABOVE_MAXIMUM = "ABOVE_MAXIMUM"
     ALREADY_SEATED = "ALREADY_SEATED"
@@ -47,10 +50,27 @@ class Account:
     bot: bool
     granted: bool
     created_at_ms: int
+    operator: bool = False
+    muted_until_ms: int = 0  # milliseconds since the epoch, as the next
+    banned_until_ms: int = 0
 
     @property
     def player_id(self) -> str:
         return player_id(self.number)
+
+
+def ends_at_ms(until_ms: int, now_ms: int) -> int:
+    """When a mute or a ban ends, in milliseconds since the epoch; raises Refusal INVALID for a time that is past."""
+    if until_ms <= now_ms:
+        raise Refusal(Reason.INVALID, "The end must lie in the future.", field="until_ms")
+    return until_ms
+
+
+def require_own_name(account: Account, now_ms: int) -> None:
+    """Raises Refusal FORBIDDEN for who is muted: his name is not his to change."""
+    if account.muted_until_ms > now_ms:
+        words = "You are muted, so your name cannot be changed."
+        raise Refusal(Reason.FORBIDDEN, words, field="display_name", until_ms=account.muted_until_ms)
 
 
 def player_id(number: int) -> str:

@@ -16,10 +16,12 @@ from nats.aio.msg import Msg
 from prometheus_client import Counter as CounterMetric
 from prometheus_client import Gauge
 
+from ddz.common.v1 import common_pb2
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
 from servicekit import logs
 from servicekit.lasting import end, lasting
+from servicekit.orders import Orders
 from servicekit.rooms import Rooms
 from servicekit.seats import CLOSED, LEASE_S, SUBJECT, Seats
 from services.lobby.account import Reason
@@ -47,9 +49,13 @@ def _now_ms() -> int:
 class Board:
     """One instance's view of all tables, fed by NATS; `running` keeps it fresh."""
 
-    def __init__(self, rooms: Rooms, tables: Tables, presence: Presence, seats: Seats, bus: NatsClient) -> None:
+    def __init__(
+        self, rooms: Rooms, tables: Tables, presence: Presence, seats: Seats, orders: Orders, bus: NatsClient
+    ) -> None:
         self._rooms = rooms
         self._seats = seats
+        self._orders = orders
+        orders.on_change(self._wake)
         self._tables = tables
         self._presence = presence
         self._bus = bus
@@ -67,7 +73,7 @@ class Board:
         subscription = await self._bus.subscribe(SUBJECT, cb=self._on_message)
         works: dict[str, Callable[[], Awaitable[None]]] = {
             "board": self._sweep,
-            "rooms": functools.partial(self._rooms.follow, self._rooms_changed),
+            "rooms": functools.partial(self._rooms.follow, self.rooms_changed),
         }
         tasks = [asyncio.create_task(lasting(where, work)) for where, work in works.items()]
         try:
@@ -110,7 +116,7 @@ class Board:
         self._streams[player_id] += 1
         try:
             await self._presence.seen(self._without_seat([player_id]))
-            async for frame in self._frames(room_id):
+            async for frame in self._frames(player_id, room_id):
                 yield frame
         finally:
             self._streams[player_id] -= 1
@@ -119,17 +125,22 @@ class Board:
 
     # ---- streams --------------------------------------------------------------------------------------------------
 
-    async def _frames(self, room_id: str) -> AsyncIterator[lobby_pb2.WatchLobbyResponse]:
+    async def _frames(self, player_id: str, room_id: str) -> AsyncIterator[lobby_pb2.WatchLobbyResponse]:
         shown: dict[str, bytes] = {}
         version, rooms_version = -1, self._rooms_version
+        told = common_pb2.Notice()
         while not self._closed:
             changed = self._changed
+            self._orders.require_welcome(player_id)
             if rooms_version != self._rooms_version:  # rooms may be gone, which only a snapshot tells
                 version, rooms_version = -1, self._rooms_version
                 shown.clear()
             changes = self._directory.changes(version) if version >= 0 else None
             for frame in self._snapshot(room_id) if changes is None else self._delta(room_id, changes):
                 self._add_rooms(frame, room_id, shown)
+                if told != self._orders.notice:
+                    told = self._orders.notice
+                    frame.notice.CopyFrom(told)
                 yield frame
             version = self._directory.version if changes is None else changes.version
             await asyncio.sleep(_FRAME_S)
@@ -205,7 +216,8 @@ class Board:
         """Those who are counted as watchers: who sits at a table is counted there."""
         return [player_id for player_id in player_ids if not self._seats.hint(player_id)]
 
-    def _rooms_changed(self) -> None:
+    def rooms_changed(self) -> None:
+        """Shows the rooms anew."""
         self._rooms_version += 1
         self._wake()
 

@@ -13,7 +13,7 @@ from ddz.common.v1 import common_pb2
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
-from servicekit import remote
+from servicekit import orders, remote
 from services.lobby import attempts as limits
 from services.lobby import tokens
 from services.lobby.account import BOT_KEY_PREFIX, GREATEST_NAME_LENGTH, Account, Reason, display_name, login_name
@@ -69,7 +69,10 @@ class Entry:
         return account, await self._open(account), created
 
     async def password(self, name: str, password: str, address: str) -> tuple[Account, lobby_pb2.Session]:
-        """The account of a name and password; raises BAD_CREDENTIALS, alike for a wrong name and password."""
+        """The account of a name and password; raises BAD_CREDENTIALS, alike for a wrong name and password.
+
+        Who has the right ones and is banned is told so: BANNED, as by every way in.
+        """
         key = login_name(name)
         counted = ((limits.NAME_FROM_ADDRESS, f"{key} {address}"), (limits.NAME, key), (limits.ADDRESS, address))
         for limit, subject in counted:
@@ -114,7 +117,11 @@ class Entry:
         rotated = await self._store.rotate(tokens.digest(refresh_token), new, self._refresh_life, grace)
         if rotated is None:
             LOGINS.labels("refresh", "refused").inc()
+            owner = await self._store.owner(tokens.digest(refresh_token))
+            if owner is not None:
+                _require_welcome(owner)
             raise Refusal(Reason.UNAUTHENTICATED, "Log in again: this refresh token is not good any more.")
+        _require_welcome(rotated.account)
         LOGINS.labels("refresh", "ok").inc()
         return self._session(rotated.account, tokens.successor(refresh_token, rotated.salt))
 
@@ -133,6 +140,7 @@ class Entry:
 
     async def _open(self, account: Account) -> lobby_pb2.Session:
         """The session of a log-in, after the sign-up grant; one that could not be made is made at the next log-in."""
+        _require_welcome(account)
         if self._terms.signup_chips and not account.granted:
             await self._grant(account)
         refresh = tokens.new_refresh()
@@ -154,7 +162,7 @@ class Entry:
         await self._store.set_granted(account.number)
 
     def _session(self, account: Account, refresh: str) -> lobby_pb2.Session:
-        access, access_expires_at_ms = self._tokens.access(account)
+        access, access_expires_at_ms = self._tokens.access(account, to_player(account).display_name)
         return lobby_pb2.Session(
             player_id=account.player_id,
             access_token=access,
@@ -164,11 +172,19 @@ class Entry:
         )
 
 
+def _require_welcome(account: Account) -> None:
+    """Raises Refusal BANNED."""
+    if account.banned_until_ms > time.time_ns() // 1_000_000:
+        LOGINS.labels("any", "banned").inc()
+        raise orders.banned(account.banned_until_ms)
+
+
 def to_player(account: Account) -> common_pb2.Player:
-    """The account as everybody sees it."""
+    """The account as everybody sees it: under a neutral name while it is muted."""
+    muted = account.muted_until_ms > time.time_ns() // 1_000_000
     return common_pb2.Player(
         player_id=account.player_id,
-        display_name=account.display_name,
+        display_name=orders.neutral_name(account.player_id) if muted else account.display_name,
         avatar_id=account.avatar_id,
         bot=account.bot,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from typing import Final
 
@@ -11,7 +12,7 @@ from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
 from servicekit import remote
 from servicekit.seats import Seats
-from services.lobby.account import Account, Reason, display_name, number_of
+from services.lobby.account import Account, Reason, display_name, number_of, require_own_name
 from services.lobby.entry import to_player
 from services.lobby.presence import Presence
 from services.lobby.scorekeeper import Scorekeeper
@@ -52,6 +53,7 @@ class Profiles:
 
     async def update(self, player_id: str, name: str, avatar_id: int) -> lobby_pb2.Profile:
         """Sets display name and avatar; tables show them from the next token and seat on."""
+        require_own_name(await self.account(player_id), time.time_ns() // 1_000_000)
         account = await self._store.update_profile(number_of(player_id), display_name(name), avatar_id)
         if account is None:
             raise Refusal(Reason.NOT_FOUND, "There is no such player.", field="player_id")

@@ -11,6 +11,7 @@ from ddz.lobby.v1 import lobby_pb2
 from ddz.table.v1 import table_pb2, table_pb2_grpc
 from doudizhu.refusal import Refusal
 from servicekit import remote, rooms
+from servicekit.orders import Orders
 from servicekit.rooms import Rooms
 from servicekit.seats import Seats
 from services.lobby import attempts
@@ -32,6 +33,7 @@ class Seating:
         board: Board,
         tries: Attempts,
         seats: Seats,
+        orders: Orders,
         table: table_pb2_grpc.TableInternalServiceAsyncStub,
         ledger: ledger_pb2_grpc.LedgerInternalServiceAsyncStub,
     ) -> None:
@@ -40,6 +42,7 @@ class Seating:
         self._board = board
         self._tries = tries
         self._seats = seats
+        self._orders = orders
         self._table = table
         self._ledger = ledger
 
@@ -50,6 +53,7 @@ class Seating:
 
         Raises RATE_LIMITED for who opens one after the other.
         """
+        self._require_welcome(player)
         room = self._by_choice(room_id)
         await self._tries.count(attempts.TABLE, player.player_id)
         await self._admit(room, player.player_id)
@@ -66,6 +70,7 @@ class Seating:
 
         Raises ALREADY_SEATED, with the table's id, for who sits at another one.
         """
+        self._require_welcome(player)
         room_id = await self._room_of(player.player_id, table_id, code)
         await self._require_free(player, table_id)
         if room_id:
@@ -74,6 +79,7 @@ class Seating:
 
     async def observe(self, player: common_pb2.Player, table_id: str, seat: int, code: str) -> None:
         """Makes the player an observer of a seat."""
+        self._orders.require_welcome(player.player_id)
         await self._room_of(player.player_id, table_id, code)
         request = table_pb2.ObserveRequest(table_id=table_id, observer=player, seat=seat)
         await remote.ask(self._table.Observe(request, timeout=_TIMEOUT_S, metadata=_route(table_id)), "table")
@@ -103,6 +109,11 @@ class Seating:
         if opened is not None:
             return opened.room_id
         return self._board.room_of(table_id)
+
+    def _require_welcome(self, player: common_pb2.Player) -> None:
+        """Raises BANNED, MAINTENANCE."""
+        self._orders.require_welcome(player.player_id)
+        self._orders.require_open()
 
     async def _require_free(self, player: common_pb2.Player, table_id: str) -> None:
         seat = await self._seats.table_of(player)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,23 @@ from typing import Final
 
 import grpc
 
+from ddz.admin.v1 import admin_pb2_grpc
 from ddz.ledger.v1 import ledger_pb2_grpc
 from ddz.lobby.v1 import lobby_pb2_grpc
 from ddz.table.v1 import table_pb2_grpc
-from servicekit import clients, migrations, server
+from servicekit import clients, errands, migrations, server
 from servicekit.config import setting
+from servicekit.lasting import always
+from servicekit.orders import KEY, Orders
 from servicekit.rooms import Rooms
 from servicekit.seats import Seats
 from servicekit.tls import Inside
+from services.lobby.acts import Acts
+from services.lobby.admin import Admin
+from services.lobby.admin_servicer import AdminServicer
 from services.lobby.attempts import Attempts
 from services.lobby.board import Board
+from services.lobby.decrees import Decrees
 from services.lobby.entry import Entry, EntryTerms
 from services.lobby.presence import Presence
 from services.lobby.profiles import Profiles
@@ -59,14 +67,16 @@ class Config:
 class Lobby:
     """A running lobby (servicekit.server.Service)."""
 
-    names: Sequence[str] = ("ddz.lobby.v1.LobbyService",)
+    names: Sequence[str] = ("ddz.lobby.v1.LobbyService", "ddz.admin.v1.AdminService")
 
-    def __init__(self, servicer: LobbyServicer, board: Board) -> None:
+    def __init__(self, servicer: LobbyServicer, operators: AdminServicer, board: Board) -> None:
         self._servicer = servicer
+        self._operators = operators
         self._board = board
 
     def register(self, grpc_server: grpc.aio.Server) -> None:
         lobby_pb2_grpc.add_LobbyServiceServicer_to_server(self._servicer, grpc_server)
+        admin_pb2_grpc.add_AdminServiceServicer_to_server(self._operators, grpc_server)
 
     async def drain(self) -> None:
         self._board.close()
@@ -90,10 +100,20 @@ async def build(config: Config, inside: Inside | None = None) -> AsyncIterator[L
         seats = Seats(table_pb2_grpc.TableServiceStub(table_channel))
 
         store, presence, tables, attempts = Store(pool), Presence(redis), Tables(redis), Attempts(redis)
-        board = Board(rooms, tables, presence, seats, bus)
+        orders = Orders(functools.partial(redis.get, KEY))
+        decrees = Decrees(pool, redis, bus, orders, config.access_token_s)
+        board = Board(rooms, tables, presence, seats, orders, bus)
         scores = Scorekeeper(pool, bus)
         await stack.enter_async_context(board.running())
         await stack.enter_async_context(scores.running())
+        answer = errands.rooms_reader("lobby", rooms, board.rooms_changed)
+        await stack.enter_async_context(
+            always(
+                orders=functools.partial(orders.follow, bus),
+                decrees=decrees.keep_mirrored,
+                errands=functools.partial(errands.answering, bus, answer),
+            )
+        )
         terms = EntryTerms(
             signup_chips=config.signup_chips,
             refresh_s=config.refresh_token_s,
@@ -103,5 +123,6 @@ async def build(config: Config, inside: Inside | None = None) -> AsyncIterator[L
         )
         entry = Entry(terms, store, attempts, issuer, ledger)
         profiles = Profiles(store, presence, seats, scores, ledger, public_ledger)
-        seating = Seating(rooms, tables, board, attempts, seats, table, ledger)
-        yield Lobby(LobbyServicer(entry, profiles, board, seating), board)
+        seating = Seating(rooms, tables, board, attempts, seats, orders, table, ledger)
+        operators = AdminServicer(Admin(decrees, profiles, bus, table, ledger), Acts(pool))
+        yield Lobby(LobbyServicer(entry, profiles, board, seating), operators, board)

@@ -10,13 +10,15 @@ from typing import Final, NamedTuple
 
 import asyncpg
 
-from services.lobby.account import GUEST_NAME, Account
+from services.lobby.account import GUEST_NAME, Account, player_id
 
 SCHEMA: Final = "lobby"
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 _COLUMNS: Final = (
-    "number, display_name, avatar_id, bot, granted, (extract(epoch FROM created_at) * 1000)::bigint AS created_at_ms"
+    "number, display_name, avatar_id, bot, granted, (extract(epoch FROM created_at) * 1000)::bigint AS created_at_ms, "
+    "EXISTS (SELECT FROM lobby.operator WHERE operator.number = account.number) AS operator, "
+    "muted_until_ms, banned_until_ms"
 )
 GREATEST_SESSIONS: Final = 32  # of one account: who logs in again and again does not fill the table
 _FORGET_OLDEST: Final = """
@@ -31,6 +33,10 @@ SELECT number, salt FROM lobby.session AS old
 WHERE token_hash = $1 AND used_at > now() - $2::interval AND expires_at > now()
   AND EXISTS (SELECT FROM lobby.session AS new WHERE new.token_hash = old.successor AND new.used_at IS NULL)
 """
+
+
+class AppointError(Exception):
+    """Nobody of that name; the message is one sentence."""
 
 
 class Successor(NamedTuple):
@@ -163,6 +169,12 @@ class Store:
             await _add_token(connection, row["number"], new.token_hash, row["family"], life)
             return Rotated(await _of(connection, row["number"]), new.salt)
 
+    async def owner(self, token_hash: bytes) -> Account | None:
+        """Whose token it is, good or not; None when it is not known."""
+        owner = "SELECT number FROM lobby.session WHERE token_hash = $1"
+        row = await self._pool.fetchrow(f"SELECT {_COLUMNS} FROM lobby.account WHERE number = ({owner})", token_hash)
+        return _account(row) if row else None
+
     async def end_sessions(self, number: int) -> None:
         """Forgets every token of an account, that of a refresh under way too."""
         async with self._pool.acquire() as connection, connection.transaction():
@@ -184,3 +196,19 @@ async def _add_token(
         family,
         life,
     )
+
+
+async def appoint(dsn: str, login_name: str, *, dismiss: bool = False) -> str:
+    """Makes the account of a name an operator, or no operator any more; its player id. Raises AppointError."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        number = await connection.fetchval("SELECT number FROM lobby.account WHERE login_name = $1", login_name)
+        if number is None:
+            raise AppointError(f"There is no account named {login_name}: register it first.")
+        if dismiss:
+            await connection.execute("DELETE FROM lobby.operator WHERE number = $1", number)
+        else:
+            await connection.execute("INSERT INTO lobby.operator (number) VALUES ($1) ON CONFLICT DO NOTHING", number)
+        return player_id(int(number))
+    finally:
+        await connection.close()

@@ -18,7 +18,7 @@ from typing import Any, Final
 import jwt
 
 from servicekit import logs
-from servicekit.identity import encode_name
+from servicekit.identity import OPERATOR, encode_name
 from services.lobby.account import Account
 
 ISSUER: Final = "ddz-lobby"
@@ -46,8 +46,8 @@ class Tokens:
         self._stamp = keys_file.stat().st_mtime_ns if keys_file.exists() else 0
         self._key, self._public = _load(keys_file)
 
-    def access(self, account: Account) -> tuple[str, int]:
-        """A token for the account and when it runs out (milliseconds since the epoch)."""
+    def access(self, account: Account, shown: str) -> tuple[str, int]:
+        """A token for the account, under the name that others see, and when it runs out (ms since the epoch)."""
         self._follow_file()
         now = int(time.time())
         expires = now + self._access_s
@@ -58,10 +58,12 @@ class Tokens:
             "iat": now,
             "exp": expires,
             "jti": secrets.token_urlsafe(9),
-            "name": encode_name(account.display_name),
+            "name": encode_name(shown),
             "avatar": account.avatar_id,
             "bot": account.bot,
         }
+        if account.operator:
+            claims["role"] = OPERATOR
         return jwt.encode(claims, self._key.key, algorithm=ALGORITHM, headers={"kid": self._key.key_id}), expires * 1000
 
     def public(self) -> list[dict[str, str]]:

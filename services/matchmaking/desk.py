@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 
 from ddz.common.v1 import common_pb2
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
-from servicekit import rooms
+from servicekit import logs, rooms
+from servicekit.orders import Orders
+from servicekit.pipe import StoreLost
 from servicekit.rooms import Rooms
 from servicekit.seats import Seats
 from services.matchmaking import counts, queue
@@ -22,6 +26,9 @@ from services.matchmaking.store import Entry, Pointer, Store
 _RACES: Final = 5
 # An older number is never put into the queue any more: its end may have been forgotten.
 _FRESH_MS: Final = 600_000
+_EXPEL_S: Final = 5.0
+
+log = logs.get("desk")
 
 
 class Desk:
@@ -35,6 +42,7 @@ class Desk:
         news: News,
         balances: Balances,
         seats: Seats,
+        orders: Orders,
         *,
         bots_fill: bool,
     ) -> None:
@@ -44,14 +52,16 @@ class Desk:
         self._news = news
         self._balances = balances
         self._seats = seats
+        self._orders = orders
         self._bots_fill = bots_fill
 
     async def join(self, player: common_pb2.Player, room_id: str) -> Ticket:
         """The player's ticket in the room: the one he has, or a new one. One account has one ticket.
 
         A ticket that found a table is his as long as he sits there. Raises BELOW_MINIMUM or ABOVE_MAXIMUM,
-        LIMIT_REACHED when he waits in another room, ALREADY_SEATED, NOT_FOUND for no room.
+        LIMIT_REACHED when he waits in another room, ALREADY_SEATED, NOT_FOUND for no room; BANNED, MAINTENANCE.
         """
+        self._require_welcome(player)
         room = self._rooms.get(room_id)
         seat = await self._seats.table_of(player)
         entry = await self._entry(player, room)
@@ -72,6 +82,7 @@ class Desk:
 
         Raises NOT_FOUND when no room plays the book, BELOW_MINIMUM or ABOVE_MAXIMUM when none is open to his chips.
         """
+        self._require_welcome(player)
         balance = await self._balances.get(player.player_id)
         offers = [offer for offer in map(_offer, self._rooms.all()) if book in ("", offer.book)]
         if not offers:
@@ -85,6 +96,35 @@ class Desk:
             if refusal.reason != Reason.LIMIT_REACHED:
                 raise
             return await self.join(player, refusal.data["room_id"])
+
+    def _require_welcome(self, player: common_pb2.Player) -> None:
+        """Raises BANNED, MAINTENANCE."""
+        self._orders.require_welcome(player.player_id)
+        self._orders.require_open()
+
+    async def expelling(self) -> None:
+        """Cancels the tickets of those who have been banned, for ever; Redis may be away for a while."""
+        changed = asyncio.Event()
+        self._orders.on_change(changed.set)
+        while True:
+            changed.clear()
+            try:
+                await self.expel()
+            except StoreLost as error:
+                log.warning("not expelled", extra={"why": str(error)})
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_EXPEL_S):
+                    await changed.wait()
+
+    async def expel(self) -> None:
+        """Cancels the waiting tickets of those who have been banned; one that has been claimed is left to the table."""
+        for player_id in self._orders.banned:
+            pointer = await self._store.latest(player_id)
+            if pointer is not None:
+                done, _ = await self._store.cancel(pointer.room_id, pointer.ticket_id, now_ms())
+                if done:
+                    counts.CANCELS.labels(pointer.room_id, "banned").inc()
+                    await self._news.changed(pointer.room_id, [pointer.ticket_id])
 
     async def cancel(self, player_id: str, ticket_id: str) -> Ticket:
         """Takes a waiting ticket out; raises TOO_LATE, with the table once there is one, when others claimed it."""
@@ -124,7 +164,7 @@ class Desk:
         rooms.admit(room, balance.chips)
         rated = rooms.book_of(room.terms).rated
         return Entry(
-            who=player.SerializeToString(),
+            who=self._orders.shown(player).SerializeToString(),
             strength=queue.strength(balance.chips, balance.rating, rated=rated),
             reserve=player.bot and self._bots_fill,
         )

@@ -14,6 +14,7 @@ from typing import Final
 
 from servicekit import logs, metrics
 from servicekit.lasting import end, lasting
+from servicekit.orders import Orders
 from servicekit.pipe import StoreLost
 from servicekit.rooms import Rooms
 from services.matchmaking import counts
@@ -35,11 +36,12 @@ log = logs.get("matcher")
 class Matcher:
     """The loops of one instance, called `owner`."""
 
-    def __init__(self, rooms: Rooms, store: Store, opener: Opener, news: News, owner: str) -> None:
+    def __init__(self, rooms: Rooms, store: Store, opener: Opener, news: News, orders: Orders, owner: str) -> None:
         self._rooms = rooms
         self._store = store
         self._opener = opener
         self._news = news
+        self._orders = orders
         self._owner = owner
         self._wake: dict[str, asyncio.Event] = {}
         self._loops: dict[str, asyncio.Task[None]] = {}
@@ -56,8 +58,8 @@ class Matcher:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Runs the loops of all rooms, as the rooms file has them; at the end tables being opened are waited for."""
-        self._start_loops()
-        follow = functools.partial(self._rooms.follow, self._start_loops)
+        self.start_loops()
+        follow = functools.partial(self._rooms.follow, self.start_loops)
         others = [asyncio.create_task(self._relay()), asyncio.create_task(lasting("rooms", follow))]
         try:
             yield
@@ -72,7 +74,8 @@ class Matcher:
             _, slow = await asyncio.wait(set(self._tasks), timeout=_STOP_S)
             await end(*slow)
 
-    def _start_loops(self) -> None:
+    def start_loops(self) -> None:
+        """Begins to look after rooms that are new."""
         for room in self._rooms.all():
             if room.room_id not in self._loops or self._loops[room.room_id].done():
                 counts.begin(room.room_id)
@@ -87,7 +90,7 @@ class Matcher:
             try:
                 if room_id not in self._rooms and not await self._sweep(room_id, everything=True):
                     return
-                while room_id in self._rooms and not self._stopping and await self._look(room_id):
+                while room_id in self._rooms and self._may_look and await self._look(room_id):
                     pass
                 if time.monotonic() >= next_sweep and not self._stopping:
                     next_sweep = time.monotonic() + _SWEEP_S
@@ -102,6 +105,11 @@ class Matcher:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
                     await wake.wait()
+
+    @property
+    def _may_look(self) -> bool:
+        """Whether matches are made at all; who waits when the system is closed goes on waiting."""
+        return not self._stopping and not self._orders.closed
 
     async def _look(self, room_id: str) -> bool:
         """One look; whether more tickets may be due. While the table service is silent nothing more is claimed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,10 @@ import grpc
 from ddz.ledger.v1 import ledger_pb2_grpc
 from ddz.matchmaking.v1 import matchmaking_pb2_grpc
 from ddz.table.v1 import table_pb2_grpc
-from servicekit import clients, server
+from servicekit import clients, errands, server
 from servicekit.config import setting
+from servicekit.lasting import always
+from servicekit.orders import Orders
 from servicekit.rooms import Rooms
 from servicekit.seats import Seats
 from servicekit.tls import Inside
@@ -103,12 +106,22 @@ async def build(config: Config, inside: Inside | None = None) -> AsyncIterator[M
             for _ in range(3)
         ]
         opener = Opener(rooms, looks, news, opening, owner, config.open_patience_s)
-        matcher = Matcher(rooms, looks, opener, news, owner)
+        orders = Orders(looks.orders)
+        await orders.refresh()
+        matcher = Matcher(rooms, looks, opener, news, orders, owner)
         watching = Watching(rounds, news, owner)
         bots_fill = config.bot_fill_s > 0
         seats = Seats(tables)
-        desk = Desk(rooms, joins, matcher, news, Balances(ledger), seats, bots_fill=bots_fill)
+        desk = Desk(rooms, joins, matcher, news, Balances(ledger), seats, orders, bots_fill=bots_fill)
         await stack.enter_async_context(seats.listening(bus))
         await stack.enter_async_context(watching.running())
         await stack.enter_async_context(matcher.running())
+        answer = errands.rooms_reader("matchmaking", rooms, matcher.start_loops)
+        await stack.enter_async_context(
+            always(
+                orders=functools.partial(orders.follow, bus),
+                errands=functools.partial(errands.answering, bus, answer),
+                banned=desk.expelling,
+            )
+        )
         yield Matchmaking(MatchmakingServicer(desk, watching), matcher, watching)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from servicekit import orders
 from servicekit.pipe import Pipe, StoreLost
 from services.matchmaking.queue import WINDOWS, State, Strength, Ticket, Window, estimate_ms
 
@@ -117,6 +118,11 @@ class Store:
             return None
         found = await self._call("HGET", _player_key(player_id), f"r{number}")
         return found.decode() if found else None
+
+    async def orders(self) -> bytes | None:
+        """What operators have ordered (servicekit.orders)."""
+        found = await self._call("GET", orders.KEY)
+        return None if found is None else bytes(found)
 
     # ---- a room's queue -------------------------------------------------------------------------------------------
 

@@ -209,7 +209,8 @@ class Actor:
             if command is None:
                 return table.seq
             now_ms = max(self._node.now_ms(), table.since_ms)
-            stamped, after = life.decide(table, command, now_ms, random.getrandbits(32))
+            draw, closed = random.getrandbits(32), self._node.orders.closed
+            stamped, after = life.decide(table, command, now_ms, draw, closed=closed)
         except Refusal as refusal:
             if await self._read_on():
                 return None
@@ -365,6 +366,7 @@ class Actor:
         else:
             for player_id, connection in dead:
                 await self._told(commands.Disconnect(player_id, connection))
+        await self._told(commands.Proceed())  # when the system was opened, nobody may have served it
         table = await self.refresh()
         wake = wake_at_ms(table)
         self._arm(wake)

@@ -73,6 +73,19 @@ class Leave:
     player_id: str
 
 
+# ---- operators ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Proceed:
+    """The system is open again: a hand that was held back may begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoidTable:
+    """An operator ends the table; nobody pays for the hand that is played."""
+
+
 # ---- streams and the clock ----------------------------------------------------------------------------------------
 
 
@@ -149,5 +162,5 @@ class LedgerVoided:
 
 Command = (
     Act | Sit | Observe | Leave | Connect | Disconnect | Tick | Resume | LedgerOpened | LedgerRefused | Commit
-    | LedgerSettled | LedgerVoided
+    | LedgerSettled | LedgerVoided | Proceed | VoidTable
 )  # fmt: skip

@@ -11,11 +11,14 @@ from services.table.table import Table
 
 @dataclass(slots=True)
 class Draft:
-    """The table so far and the events that led there. `draw` is a random number of 32 bits, given by the caller."""
+    """The table so far and the events that led there. `draw` is a random number of 32 bits, given by the caller; in a
+    system that is `closed` no hand begins.
+    """
 
     table: Table
     now_ms: int
     draw: int
+    closed: bool = False
     events: list[Stamped] = field(default_factory=list)
 
     def emit(self, event: Event) -> None:

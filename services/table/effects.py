@@ -113,6 +113,17 @@ class Ledger:
             log.error("the ledger refuses to void", extra={"hand": hand_id, "reason": refusal.reason})
         return commands.LedgerVoided(hand_id)
 
+    async def void_if_open(self, hand_id: str, reason: str) -> bool:
+        """Closes a hand for an operator; False when the ledger has none of this id, or has settled it."""
+        request = ledger_pb2.VoidHandRequest(hand_id=hand_id, reason=reason)
+        try:
+            await remote.ask(self._stub.VoidHand(request, timeout=_TIMEOUT_S), "ledger")
+        except Refusal as refusal:
+            if refusal.reason in (errors.Trouble.NOT_FOUND, "HAND_OVER", "KEY_CONFLICT"):
+                return False
+            raise
+        return True
+
     async def open_hands(self, older_than_ms: int) -> list[tuple[str, str]]:
         """Open hands and their tables, by id, the oldest first. Raises UNAVAILABLE."""
         request = ledger_pb2.ListOpenHandsRequest(older_than_ms=older_than_ms, limit=_OPEN_HANDS)

@@ -238,7 +238,7 @@ def ledger_voided(draft: Draft, command: commands.LedgerVoided) -> None:
     if not table.hand.voided:
         void(draft, "refused")
     all_passed = table.hand.voided and table.hand.phase is HandPhase.OVER and table.hand.deals > 0
-    at_once = all_passed and not table.book.countdown_after_void and may_start(table)
+    at_once = all_passed and not table.book.countdown_after_void and may_start(draft)
     if at_once and not absent(table):
         start(draft)
         return
@@ -253,7 +253,7 @@ def countdown_over(draft: Draft) -> None:
     proceed(draft)
     if draft.table.stage is not Stage.COUNTDOWN:
         return
-    if may_start(draft.table):
+    if may_start(draft):
         start(draft)
     else:
         draft.emit(events.CountdownEnded())

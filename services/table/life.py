@@ -99,19 +99,19 @@ def open_table(
     if terms.matched and len(persons) != len(SEATS):
         raise Malformed(RuleReason.INVALID, "a match has three players", field="players")
     first = events.Opened(terms, idle_ms)
-    draft = Draft(first_table(table_id, first, now_ms), now_ms, draw, [events.Stamped(1, now_ms, first)])
+    draft = Draft(first_table(table_id, first, now_ms), now_ms, draw, events=[events.Stamped(1, now_ms, first)])
     for number, person in enumerate(persons):
         draft.emit(events.SeatTaken(number, person))
         seating.proceed(draft)
     return draft.events, draft.table
 
 
-def decide(table: Table, command: commands.Command, now_ms: int, draw: int) -> Decision:
+def decide(table: Table, command: commands.Command, now_ms: int, draw: int, *, closed: bool = False) -> Decision:
     """The events of a command and the table after them; no events when it changes nothing.
 
-    `draw` is a random number of 32 bits. Raises a Refusal with a typed reason; the table is a value and never changes.
+    `draw` is a random number of 32 bits; in a system that is `closed` no hand begins. Raises a Refusal with a typed reason; the table is a value and never changes.
     """
-    draft = Draft(table, now_ms, draw)
+    draft = Draft(table, now_ms, draw, closed)
     match command:
         case commands.Act():
             _act(draft, command)
@@ -139,6 +139,10 @@ def decide(table: Table, command: commands.Command, now_ms: int, draw: int) -> D
             hands.ledger_settled(draft, command)
         case commands.LedgerVoided():
             hands.ledger_voided(draft, command)
+        case commands.Proceed():
+            seating.proceed(draft)
+        case commands.VoidTable():
+            _void_table(draft)
     return draft.events, draft.table
 
 
@@ -202,6 +206,15 @@ def _tick(draft: Draft) -> None:
         draft.emit(events.Closed("empty"))
     elif _due(clock(table).deadline_ms or None, now):
         _clock_ran_out(draft)
+
+
+def _void_table(draft: Draft) -> None:
+    """Ends the table, its hand before. One that is over already is left to the ledger: it may have been settled."""
+    if draft.table.stage is Stage.CLOSED:
+        return
+    if draft.table.stage in (Stage.OPENING, Stage.HAND):
+        hands.void(draft, "operator")
+    draft.emit(events.Closed("operator"))
 
 
 def _resume(draft: Draft, command: commands.Resume) -> None:

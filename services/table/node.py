@@ -19,6 +19,7 @@ from doudizhu import Refusal
 from servicekit import ids, logs, metrics, seats
 from servicekit.errors import Trouble
 from servicekit.lasting import end, lasting
+from servicekit.orders import Orders
 from servicekit.pipe import StoreLost
 from services.table import commands, counts, life, log, wire_commands
 from services.table.actor import Actor
@@ -66,12 +67,15 @@ class Settings:
 class Node:
     """Everything that the servicers ask for."""
 
-    def __init__(self, settings: Settings, store: Store, ledger: Ledger, bus: Client, seeds: Seeds) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, ledger: Ledger, bus: Client, seeds: Seeds, orders: Orders
+    ) -> None:
         self.settings = settings
         self.store = store
         self.seeds = seeds
+        self.orders = orders
         # A node that comes back under its old name is another one.
-        self._id = f"{settings.node_id}-{secrets.token_hex(4)}"
+        self._id = _new_id(settings)
         self.news = News(bus, self._id, self.background)
         self._ledger = ledger
         self._actors: dict[str, Actor] = {}
@@ -105,10 +109,11 @@ class Node:
     async def open(self, table_id: str, terms: Terms, persons: tuple[Person, ...]) -> int:
         """Makes a table; the number of its last event. The same id again finds the table that is there.
 
-        Raises DRAINING, Malformed for terms that cannot be, KEY_CONFLICT when the id is another room's or players'.
+        Raises DRAINING, MAINTENANCE, Malformed for terms that cannot be, KEY_CONFLICT when the id is another room's or players'.
         """
         if self.draining:
             raise Refusal(Trouble.DRAINING, "this node takes no new tables; try again")
+        self.orders.require_open()
         decision = life.open_table(
             table_id,
             terms,
@@ -140,7 +145,8 @@ class Node:
         return await self.actor(table_id).ask(lambda _: commands.Observe(person, seat))
 
     async def act(self, table_id: str, player_id: str, command: table_pb2.Command) -> int:
-        """Does a person's command once; the number of its last event."""
+        """Does a person's command once; the number of its last event. Raises BANNED, and what the domain raises."""
+        self.orders.require_welcome(player_id)
         actor = self.actor(table_id)
         ids.bind(hand="" if actor.table is None else actor.table.hand_id)
         return await actor.ask(
@@ -155,9 +161,12 @@ class Node:
         epoch: int,
         response: type[table_pb2.PlayResponse | table_pb2.WatchResponse] = table_pb2.PlayResponse,
     ) -> tuple[Actor, Stream]:
-        """A new stream of a person, his newest; its frames are `response`. Raises NOT_FOUND, NOT_A_PLAYER, DRAINING."""
+        """A new stream of a person, his newest; its frames are `response`. Raises NOT_FOUND, NOT_A_PLAYER, DRAINING,
+        BANNED.
+        """
         if self.draining:
             raise Refusal(Trouble.DRAINING, "this node serves no new streams; try again")
+        self.orders.require_welcome(player_id)
         actor = self.actor(table_id)
         budget = Budget(self.settings.commands_per_s, self.settings.commands_burst)
         stream = Stream(player_id, next(self._connections), self.settings.stream_limit, budget, response)
@@ -177,6 +186,8 @@ class Node:
                 if stream.said_goodbye:
                     return
             actor.audience.attach(stream, table, actor.epoch, self.now_ms(), missed, after_seq)
+            if self.orders.closed:
+                stream.push("notice", self.orders.notice)
             self.news.listen(table_id, lambda seq: self._heard(actor, seq))
 
         try:
@@ -250,6 +261,15 @@ class Node:
         """The tables that this node holds in memory."""
         return list(self._actors)
 
+    def actors(self) -> list[Actor]:
+        """Those of all tables that this node holds in memory."""
+        return list(self._actors.values())
+
+    def seats_here(self) -> int:
+        """How many seated players have their stream here."""
+        tables = [actor.table for actor in self._actors.values() if actor.table is not None]
+        return sum(seat.connection.startswith(f"{self._id}:") for table in tables for seat in table.seats)
+
     def _retire(self) -> None:
         """Lets go of actors that nobody needs; closed tables and unknown ids at once."""
         now = time.monotonic()
@@ -311,18 +331,21 @@ class Node:
         streams = [stream for actor in actors for stream in actor.audience.streams]
         tables = [actor.table for actor in actors if actor.table is not None]
         here = self._id + ":"
-        counts.SEATS.set(sum(seat.connection.startswith(here) for table in tables for seat in table.seats))
+        counts.SEATS.set(self.seats_here())
         counts.OBSERVERS.set(sum(one.connection.startswith(here) for table in tables for one in table.observers))
         counts.BACKLOG.set(sum(stream.behind for stream in streams))
         counts.MAILBOX.set(sum(len(actor.mailbox) for actor in actors))
         counts.HELD.set(len(actors))
         counts.stages(actor.table.stage for actor in actors if actor.table is not None and actor.audience.streams)
 
+    async def _say_alive(self) -> None:
+        await self.store.say_alive(self._id, int(3 * self.settings.report_s) + 1)
+
     async def _sweep(self) -> None:
         """Says that the node lives, reports tables to the lobby, heals lost news, lets go of what nobody needs."""
         while True:
             with contextlib.suppress(StoreLost):
-                await self.store.say_alive(self._id, int(3 * self.settings.report_s) + 1)
+                await self._say_alive()
             await asyncio.sleep(self.settings.report_s)
             self._retire()
             for actor in list(self._actors.values()):
@@ -363,16 +386,33 @@ class Node:
             return refusal.reason != Reason.NOT_FOUND
         return table.hand_id == hand_id and table.stage in (Stage.OPENING, Stage.HAND, Stage.SETTLING)
 
-    async def drain(self) -> None:
-        """Takes no new tables, sends everybody to another node, and waits until what was asked is done."""
+    async def stand_down(self) -> None:
+        """Takes no new tables and streams until told otherwise, and sends everybody to another node; it lives on.
+
+        From now on it has another id: streams that do not come back are those of a node that is dead.
+        """
+        self._send_away()
+        self._id = _new_id(self.settings)
+        with contextlib.suppress(StoreLost):  # it is said again soon
+            await self._say_alive()
+
+    def _send_away(self) -> None:
         self.draining = True
         for actor in self._actors.values():
             actor.audience.drain()
+
+    async def drain(self) -> None:
+        """Takes no new tables, sends everybody to another node, and waits until what was asked is done."""
+        self._send_away()
         try:
             async with asyncio.timeout(self.settings.drain_s):
                 await asyncio.gather(*(actor.finish() for actor in list(self._actors.values())))
         except TimeoutError:
             _log.warning("drained too slowly")
+
+
+def _new_id(settings: Settings) -> str:
+    return f"{settings.node_id}-{secrets.token_hex(4)}"
 
 
 def _known(table: Table) -> set[str]:

@@ -119,3 +119,12 @@ def seen(one: events.Stamped, message: events_pb2.Event, who: Viewer) -> events_
     mine = wire.event_to(events.Stamped(one.seq, one.at_ms, masked(one.event, who)), None)
     mine.clock.CopyFrom(message.clock)
     return mine
+
+
+def told_of(message: events_pb2.Event, secret_from_seq: int) -> events_pb2.Event:
+    """The message of the log for somebody who has no part in the table: from an event on, without the players' secrets."""
+    one = wire.event_from(message)
+    nobody = Viewer(None, False, None)
+    if isinstance(one.event, events.PresenceSet | events.ObserverPresenceSet) or one.seq >= secret_from_seq:
+        return seen(one, message, nobody)
+    return message

@@ -189,13 +189,14 @@ def proceed(draft: Draft) -> None:
         return
     if table.negotiated and not table.base and table.base_setter is None and seated:
         draft.emit(events.BaseAsked(seated[draft.draw % len(seated)]))
-    elif table.stage is Stage.WAITING and may_start(table):
+    elif table.stage is Stage.WAITING and may_start(draft):
         start(draft)
 
 
-def may_start(table: Table) -> bool:
-    """Whether three are seated and each has done what the book asks of him before a hand."""
-    if len(table.seated) < len(SEATS) or any(seat.leaving for seat in table.seats):
+def may_start(draft: Draft) -> bool:
+    """Whether the system is open, three are seated, and each has done what the book asks of him before a hand."""
+    table = draft.table
+    if draft.closed or len(table.seated) < len(SEATS) or any(seat.leaving for seat in table.seats):
         return False
     if table.negotiated and not (table.base and all(seat.agreed for seat in table.seats)):
         return False

@@ -18,6 +18,7 @@ from servicekit import errors, identity, ids, metrics, traces
 from servicekit.errors import Trouble
 from services.table.fanout import Stream
 from services.table.node import Node
+from services.table.steward import Steward
 from services.table.terms import Reason
 from services.table.views import viewer
 from services.table.wire_snapshot import snapshot_to
@@ -135,8 +136,9 @@ def _codec(method: MethodDescriptor) -> tuple[Callable[[bytes], Any], Callable[[
 class TableInternalServicer(table_pb2_grpc.TableInternalServiceServicer):
     """What other services call."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, steward: Steward) -> None:
         self._node = node
+        self._steward = steward
 
     async def Open(self, request: table_pb2.OpenRequest, _context: Any) -> table_pb2.OpenResponse:
         persons = tuple(person_from(player) for player in request.players)
@@ -149,3 +151,10 @@ class TableInternalServicer(table_pb2_grpc.TableInternalServiceServicer):
     async def Observe(self, request: table_pb2.ObserveRequest, _context: Any) -> table_pb2.ObserveResponse:
         seq = await self._node.observe(request.table_id, person_from(request.observer), request.seat)
         return table_pb2.ObserveResponse(seq=seq)
+
+    async def VoidTable(self, request: table_pb2.VoidTableRequest, _context: Any) -> table_pb2.VoidTableResponse:
+        return table_pb2.VoidTableResponse(hand_id=await self._steward.void_table(request.table_id, request.reason))
+
+    async def ReadLog(self, request: table_pb2.ReadLogRequest, _context: Any) -> table_pb2.ReadLogResponse:
+        events, live_hand_id = await self._steward.read_log(request.table_id, request.after_seq)
+        return table_pb2.ReadLogResponse(events=events, live_hand_id=live_hand_id)

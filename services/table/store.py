@@ -13,6 +13,7 @@ import hashlib
 import zlib
 from typing import Any, Final
 
+from servicekit import orders
 from servicekit.pipe import Pipe
 
 # KEYS log, deadlines; ARGV table, expected version, new version, entry, deadline or "", milliseconds to keep or "".
@@ -85,6 +86,16 @@ class Store:
         checkpoints = (index for index in range(len(found) - 1, -1, -1) if found[index][0].endswith(b"-1"))
         begin = 0 if after_seq else next(checkpoints, 0)
         return [fields[1] for _, fields in found[begin:]]
+
+    async def history(self, table_id: str) -> list[bytes]:
+        """All entries that there are, those before the last checkpoint too, oldest first. Raises StoreLost."""
+        found: list[Any] = await self._pipe.call("XRANGE", f"{{{self._shard(table_id)}}}:t:{table_id}:log", "-", "+")
+        return [fields[1] for _, fields in found]
+
+    async def orders(self) -> bytes | None:
+        """What operators have ordered (servicekit.orders). Raises StoreLost."""
+        found = await self._pipe.call("GET", orders.KEY)
+        return None if found is None else bytes(found)
 
     async def exists(self, table_id: str) -> bool:
         """Whether there is a log of this table. Raises StoreLost."""

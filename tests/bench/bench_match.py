@@ -29,6 +29,7 @@ from ddz.table.v1 import table_pb2
 from deploy.local import folders, ports, servers
 from deploy.local.leash import Leash
 from servicekit import clients, logs
+from servicekit.orders import Orders, nothing
 from servicekit.rooms import Rooms
 from services.matchmaking.balances import Balances
 from services.matchmaking.desk import Desk
@@ -158,9 +159,10 @@ async def standing(folder: Path, redis_url: str, nats_url: str) -> AsyncIterator
             for _ in range(3)  # as in the service
         ]
         opener = Opener(rooms, looks, news, neighbours, "bench", 60.0)
-        matcher = Matcher(rooms, looks, opener, news, "bench")
+        orders = Orders(nothing)
+        matcher = Matcher(rooms, looks, opener, news, orders, "bench")
         watching = Watching(rounds, news, "bench")
-        desk = Desk(rooms, joins, matcher, news, Balances(neighbours), seats, bots_fill=False)
+        desk = Desk(rooms, joins, matcher, news, Balances(neighbours), seats, orders, bots_fill=False)
         async with watching.running(), matcher.running():
             yield Bench(desk, watching, neighbours), joins
             watching.close()

@@ -14,6 +14,7 @@ from nats.aio.msg import Msg
 from prometheus_client import REGISTRY
 
 from ddz.lobby.v1 import lobby_pb2
+from servicekit.orders import Orders, nothing
 from servicekit.rooms import Rooms
 from servicekit.seats import Seats
 from services.lobby.board import Board
@@ -126,7 +127,7 @@ async def test_tables_are_listed_as_they_report_themselves(town: Town) -> None:
 
 
 async def test_all_streams_share_the_rooms_until_counts_change(town: Town) -> None:
-    board = Board(Rooms(ROOMS_FILE), Tables(town.redis), Presence(town.redis), Seats(None), town.bus)  # type: ignore[arg-type]
+    board = Board(Rooms(ROOMS_FILE), Tables(town.redis), Presence(town.redis), Seats(None), Orders(nothing), town.bus)  # type: ignore[arg-type]
     first = board.rooms()
     assert all(one is other for one, other in zip(first, board.rooms(), strict=True))
     summary = lobby_pb2.TableSummary(table_id=new_table(), room_id=ROOM, seq=1)

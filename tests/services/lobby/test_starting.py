@@ -90,10 +90,10 @@ def test_keys_rotate_while_it_runs_and_two_are_good_at_once(tmp_path: Path) -> N
     path, known = tmp_path / "keys.json", dict[str, dict[str, object]]()
     keys(path, "one", known=known)
     issuer = Tokens(path, 900)
-    first, _ = issuer.access(SOMEBODY)
+    first, _ = issuer.access(SOMEBODY, "张三")
     keys(path, "two", "one", known=known)
     os.utime(path, ns=(1, 1))  # another time of change, whatever the file system's grain
-    second, _ = issuer.access(SOMEBODY)
+    second, _ = issuer.access(SOMEBODY, "张三")
     assert [jwt.get_unverified_header(token)["kid"] for token in (first, second)] == ["one", "two"]
     public = jwt.PyJWKSet.from_dict({"keys": issuer.public()})
     for token in (first, second):
@@ -107,7 +107,7 @@ def test_a_keys_file_that_breaks_while_it_runs_changes_nothing(tmp_path: Path) -
     issuer = Tokens(path, 900)
     path.write_text("{")
     os.utime(path, ns=(1, 1))
-    token, _ = issuer.access(SOMEBODY)
+    token, _ = issuer.access(SOMEBODY, "张三")
     assert jwt.get_unverified_header(token)["kid"] == "one"
     assert [key["kid"] for key in issuer.public()] == ["one"]
 

@@ -93,7 +93,7 @@ class NoLimits:
 class PlainTokens:
     """In the place of Tokens: the simulated gateway believes who calls."""
 
-    def access(self, account: Account) -> tuple[str, int]:
+    def access(self, account: Account, _shown: str) -> tuple[str, int]:
         """A token that nobody checks."""
         return account.player_id, 0
 

@@ -15,6 +15,7 @@ import nats.errors
 
 from servicekit.clients import AWAY
 from servicekit.lasting import lasting
+from servicekit.orders import Orders, nothing
 from servicekit.seats import Seats
 from services.ledger.batcher import Batcher, Limits
 from services.ledger.grants import ReliefTerms
@@ -36,6 +37,7 @@ from services.matchmaking.watching import Watching
 from services.table.effects import Ledger, Seeds
 from services.table.node import Node, Settings
 from services.table.servicer import TableInternalServicer, TableServicer
+from services.table.steward import Steward
 from services.table.store import Store as TableStore
 from tests.sim.system.bus import Client
 from tests.sim.system.lobby_store import LobbyStore, NoLimits, PlainTokens, StatisticsPool
@@ -111,10 +113,12 @@ async def _table(world: World, instance: Instance) -> AsyncIterator[None]:
         lost_sweep_s=2.0,
         commands_per_s=1_000.0,
     )
-    node = Node(settings, store, ledger, cast(Any, Client(world)), Seeds(world.deal_seed))
+    orders, bus = Orders(nothing), cast(Any, Client(world))
+    node = Node(settings, store, ledger, bus, Seeds(world.deal_seed), orders)
     loop, process = world.loop, instance.process
     node.now_ms = lambda: EPOCH_MS + process.skew_ms + int(loop.time() * 1000)  # type: ignore[method-assign]
-    instance.node, instance.internal, instance.public = node, TableInternalServicer(node), TableServicer(node)
+    internal = TableInternalServicer(node, Steward(node, orders, ledger, bus))
+    instance.node, instance.internal, instance.public = node, internal, TableServicer(node)
     async with node.running():
         yield
 
@@ -141,11 +145,12 @@ async def _matchmaking(world: World, instance: Instance) -> AsyncIterator[None]:
     store = QueueStore(cast(Any, instance.pipe), patience, epoch="sim")
     news = News(bus)
     opener = Opener(rooms, store, news, cast(Any, world.net.stub("table", "internal")), owner, patience_s=10.0)
-    matcher = Matcher(rooms, store, opener, news, owner)
+    orders = Orders(nothing)
+    matcher = Matcher(rooms, store, opener, news, orders, owner)
     instance.watching = Watching(store, news, owner)
     seats = Seats(cast(Any, world.net.stub("table", "public")))
     balances = Balances(cast(Any, world.net.stub("ledger", "internal")))
-    instance.desk = Desk(rooms, store, matcher, news, balances, seats, bots_fill=False)
+    instance.desk = Desk(rooms, store, matcher, news, balances, seats, orders, bots_fill=False)
     async with seats.listening(bus), instance.watching.running(), matcher.running():
         yield
 
@@ -162,8 +167,9 @@ async def _lobby(world: World, instance: Instance) -> AsyncIterator[None]:
         signup_chips=SIGNUP_CHIPS, refresh_s=3600, refresh_grace_s=10.0, allow_bots=False, accounts_per_hour=0
     )
     instance.entry = Entry(terms, cast(Any, LobbyStore(world)), limits, cast(Any, PlainTokens()), ledger)
-    instance.board = Board(rooms, tables, cast(Any, _NobodyWatches()), seats, bus)
-    instance.seating = Seating(rooms, tables, instance.board, limits, seats, table, ledger)
+    orders = Orders(nothing)
+    instance.board = Board(rooms, tables, cast(Any, _NobodyWatches()), seats, orders, bus)
+    instance.seating = Seating(rooms, tables, instance.board, limits, seats, orders, table, ledger)
     scores = Scorekeeper(cast(Any, StatisticsPool(world)), bus)
     async with instance.board.running(), scores.running():
         yield

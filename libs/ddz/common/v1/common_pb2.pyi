@@ -390,6 +390,32 @@ class Terms(_message.Message):
 Global___Terms: _TypeAlias = Terms  # noqa: Y015
 
 @_typing.final
+class Notice(_message.Message):
+    """What operators tell to all."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAINTENANCE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    maintenance: _builtins.bool
+    """the system is closed: no hand begins, and nobody sits down; false = it is open again"""
+    message: _builtins.str
+    """the operators' own words; empty when it is open"""
+    def __init__(
+        self,
+        *,
+        maintenance: _builtins.bool = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["maintenance", b"maintenance", "message", b"message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Notice: _TypeAlias = Notice  # noqa: Y015
+
+@_typing.final
 class Player(_message.Message):
     """A person, or a bot, as others see him."""
 

@@ -1005,6 +1005,7 @@ class WatchLobbyResponse(_message.Message):
     GONE_TABLE_IDS_FIELD_NUMBER: _builtins.int
     SNAPSHOT_FIELD_NUMBER: _builtins.int
     ONLINE_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     snapshot: _builtins.bool
     """all that there is: forget what came before"""
     online: _builtins.int
@@ -1017,6 +1018,10 @@ class WatchLobbyResponse(_message.Message):
 
     @_builtins.property
     def gone_table_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def notice(self) -> _common_pb2.Notice:
+        """what operators tell to all, when it is new"""
+
     def __init__(
         self,
         *,
@@ -1025,10 +1030,11 @@ class WatchLobbyResponse(_message.Message):
         gone_table_ids: _abc.Iterable[_builtins.str] | None = ...,
         snapshot: _builtins.bool = ...,
         online: _builtins.int = ...,
+        notice: _common_pb2.Notice | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["notice", b"notice"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gone_table_ids", b"gone_table_ids", "online", b"online", "rooms", b"rooms", "snapshot", b"snapshot", "tables", b"tables"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gone_table_ids", b"gone_table_ids", "notice", b"notice", "online", b"online", "rooms", b"rooms", "snapshot", b"snapshot", "tables", b"tables"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

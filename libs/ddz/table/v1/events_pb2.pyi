@@ -1130,7 +1130,7 @@ class HandVoided(_message.Message):
     REDEALS_FIELD_NUMBER: _builtins.int
     PROOFS_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """all_passed, left, absent, refused"""
+    """all_passed, left, absent, refused, operator"""
     redeals: _builtins.int
     """carried into the next hand"""
     @_builtins.property

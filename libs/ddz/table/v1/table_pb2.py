@@ -29,7 +29,7 @@ from ddz.table.v1 import events_pb2 as ddz_dot_table_dot_v1_dot_events__pb2
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x64\x64z/table/v1/table.proto\x12\x0c\x64\x64z.table.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1a\x64\x64z/common/v1/common.proto\x1a\x18\x64\x64z/common/v1/hand.proto\x1a\x19\x64\x64z/table/v1/events.proto\x1a\x1cgoogle/api/annotations.proto\"\xe3\x04\n\x07\x43ommand\x12\x30\n\ncommand_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12)\n\x08set_base\x18\x02 \x01(\x0b\x32\x15.ddz.table.v1.SetBaseH\x00\x12/\n\x0b\x61nswer_base\x18\x03 \x01(\x0b\x32\x18.ddz.table.v1.AnswerBaseH\x00\x12$\n\x05ready\x18\x04 \x01(\x0b\x32\x13.ddz.table.v1.ReadyH\x00\x12!\n\x03\x62id\x18\x05 \x01(\x0b\x32\x12.ddz.common.v1.BidH\x00\x12#\n\x04\x63\x61ll\x18\x06 \x01(\x0b\x32\x13.ddz.common.v1.CallH\x00\x12!\n\x03rob\x18\x07 \x01(\x0b\x32\x12.ddz.common.v1.RobH\x00\x12#\n\x04show\x18\x08 \x01(\x0b\x32\x13.ddz.common.v1.ShowH\x00\x12(\n\x04play\x18\t \x01(\x0b\x32\x18.ddz.common.v1.PlayCardsH\x00\x12#\n\x04pass\x18\n \x01(\x0b\x32\x13.ddz.common.v1.PassH\x00\x12$\n\x05leave\x18\x0b \x01(\x0b\x32\x13.ddz.table.v1.LeaveH\x00\x12(\n\x07trustee\x18\x0c \x01(\x0b\x32\x15.ddz.table.v1.TrusteeH\x00\x12\x37\n\x0f\x61llow_observers\x18\r \x01(\x0b\x32\x1c.ddz.table.v1.AllowObserversH\x00\x12+\n\tgive_seed\x18\x0e \x01(\x0b\x32\x16.ddz.table.v1.GiveSeedH\x00\x42\x0f\n\x06\x61\x63tion\x12\x05\xbaH\x02\x08\x01\"&\n\x07SetBase\x12\x1b\n\nbase_chips\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x01\"\x1b\n\nAnswerBase\x12\r\n\x05\x61gree\x18\x01 \x01(\x08\"\x16\n\x05Ready\x12\r\n\x05ready\x18\x01 \x01(\x08\"\x07\n\x05Leave\"\x15\n\x07Trustee\x12\n\n\x02on\x18\x01 \x01(\x08\"\x1f\n\x0e\x41llowObservers\x12\r\n\x05\x61llow\x18\x01 \x01(\x08\"#\n\x08GiveSeed\x12\x17\n\x04seed\x18\x01 \x01(\x0c\x42\t\xbaH\x06z\x04\x10\x01\x18 \"\x87\x01\n\x0bPlayRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{0,64}$\x12\x11\n\tafter_seq\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12&\n\x07\x63ommand\x18\x04 \x01(\x0b\x32\x15.ddz.table.v1.Command\"\x99\x02\n\x0cPlayResponse\x12*\n\x08snapshot\x18\x01 \x01(\x0b\x32\x16.ddz.table.v1.SnapshotH\x00\x12&\n\x06\x65vents\x18\x02 \x01(\x0b\x32\x14.ddz.table.v1.EventsH\x00\x12*\n\x08\x61\x63\x63\x65pted\x18\x03 \x01(\x0b\x32\x16.ddz.table.v1.AcceptedH\x00\x12(\n\x07refused\x18\x04 \x01(\x0b\x32\x15.ddz.table.v1.RefusedH\x00\x12,\n\theartbeat\x18\x05 \x01(\x0b\x32\x17.ddz.table.v1.HeartbeatH\x00\x12(\n\x07goodbye\x18\x06 \x01(\x0b\x32\x15.ddz.table.v1.GoodbyeH\x00\x42\x07\n\x05\x66rame\"l\n\nActRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12.\n\x07\x63ommand\x18\x02 \x01(\x0b\x32\x15.ddz.table.v1.CommandB\x06\xbaH\x03\xc8\x01\x01\"7\n\x0b\x41\x63tResponse\x12(\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x0b\x32\x16.ddz.table.v1.Accepted\"`\n\x0cWatchRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12\x11\n\tafter_seq\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"\xc4\x01\n\rWatchResponse\x12*\n\x08snapshot\x18\x01 \x01(\x0b\x32\x16.ddz.table.v1.SnapshotH\x00\x12&\n\x06\x65vents\x18\x02 \x01(\x0b\x32\x14.ddz.table.v1.EventsH\x00\x12,\n\theartbeat\x18\x03 \x01(\x0b\x32\x17.ddz.table.v1.HeartbeatH\x00\x12(\n\x07goodbye\x18\x04 \x01(\x0b\x32\x15.ddz.table.v1.GoodbyeH\x00\x42\x07\n\x05\x66rame\"A\n\x0fGetTableRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\"<\n\x10GetTableResponse\x12(\n\x08snapshot\x18\x01 \x01(\x0b\x32\x16.ddz.table.v1.Snapshot\"+\n\x08\x41\x63\x63\x65pted\x12\x12\n\ncommand_id\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x04\"F\n\x07Refused\x12\x12\n\ncommand_id\x18\x01 \x01(\t\x12\'\n\x07refusal\x18\x02 \x01(\x0b\x32\x16.ddz.common.v1.Refusal\"\'\n\tHeartbeat\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\r\n\x05\x61t_ms\x18\x02 \x01(\x03\")\n\x07Goodbye\x12\x11\n\treconnect\x18\x01 \x01(\x08\x12\x0b\n\x03why\x18\x02 \x01(\t\"W\n\x06\x45vents\x12#\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x13.ddz.table.v1.Event\x12(\n\x08\x61\x63\x63\x65pted\x18\x02 \x03(\x0b\x32\x16.ddz.table.v1.Accepted\"\x9c\x01\n\x0bOpenRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12+\n\x05terms\x18\x02 \x01(\x0b\x32\x14.ddz.common.v1.TermsB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x07players\x18\x03 \x03(\x0b\x32\x15.ddz.common.v1.PlayerB\x08\xbaH\x05\x92\x01\x02\x10\x03\"\x1b\n\x0cOpenResponse\x12\x0b\n\x03seq\x18\x01 \x01(\x04\"\x92\x01\n\nSitRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12-\n\x06player\x18\x02 \x01(\x0b\x32\x15.ddz.common.v1.PlayerB\x06\xbaH\x03\xc8\x01\x01\x12\x1c\n\x04seat\x18\x03 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x02(\x00H\x00\x88\x01\x01\x42\x07\n\x05_seat\"\x1b\n\x0bSitResponse\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"\x8a\x01\n\x0eObserveRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12/\n\x08observer\x18\x02 \x01(\x0b\x32\x15.ddz.common.v1.PlayerB\x06\xbaH\x03\xc8\x01\x01\x12\x17\n\x04seat\x18\x03 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x02(\x00\"\x1e\n\x0fObserveResponse\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x32\x91\x03\n\x0cTableService\x12\x41\n\x04Play\x12\x19.ddz.table.v1.PlayRequest\x1a\x1a.ddz.table.v1.PlayResponse(\x01\x30\x01\x12j\n\x03\x41\x63t\x12\x18.ddz.table.v1.ActRequest\x1a\x19.ddz.table.v1.ActResponse\".\x82\xd3\xe4\x93\x02(\"\x1d/v1/tables/{table_id}/actions:\x07\x63ommand\x12h\n\x05Watch\x12\x1a.ddz.table.v1.WatchRequest\x1a\x1b.ddz.table.v1.WatchResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/tables/{table_id}/events0\x01\x12h\n\x08GetTable\x12\x1d.ddz.table.v1.GetTableRequest\x1a\x1e.ddz.table.v1.GetTableResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/tables/{table_id}2\xd9\x01\n\x14TableInternalService\x12=\n\x04Open\x12\x19.ddz.table.v1.OpenRequest\x1a\x1a.ddz.table.v1.OpenResponse\x12:\n\x03Sit\x12\x18.ddz.table.v1.SitRequest\x1a\x19.ddz.table.v1.SitResponse\x12\x46\n\x07Observe\x12\x1c.ddz.table.v1.ObserveRequest\x1a\x1d.ddz.table.v1.ObserveResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x64\x64z/table/v1/table.proto\x12\x0c\x64\x64z.table.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1a\x64\x64z/common/v1/common.proto\x1a\x18\x64\x64z/common/v1/hand.proto\x1a\x19\x64\x64z/table/v1/events.proto\x1a\x1cgoogle/api/annotations.proto\"\xe3\x04\n\x07\x43ommand\x12\x30\n\ncommand_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12)\n\x08set_base\x18\x02 \x01(\x0b\x32\x15.ddz.table.v1.SetBaseH\x00\x12/\n\x0b\x61nswer_base\x18\x03 \x01(\x0b\x32\x18.ddz.table.v1.AnswerBaseH\x00\x12$\n\x05ready\x18\x04 \x01(\x0b\x32\x13.ddz.table.v1.ReadyH\x00\x12!\n\x03\x62id\x18\x05 \x01(\x0b\x32\x12.ddz.common.v1.BidH\x00\x12#\n\x04\x63\x61ll\x18\x06 \x01(\x0b\x32\x13.ddz.common.v1.CallH\x00\x12!\n\x03rob\x18\x07 \x01(\x0b\x32\x12.ddz.common.v1.RobH\x00\x12#\n\x04show\x18\x08 \x01(\x0b\x32\x13.ddz.common.v1.ShowH\x00\x12(\n\x04play\x18\t \x01(\x0b\x32\x18.ddz.common.v1.PlayCardsH\x00\x12#\n\x04pass\x18\n \x01(\x0b\x32\x13.ddz.common.v1.PassH\x00\x12$\n\x05leave\x18\x0b \x01(\x0b\x32\x13.ddz.table.v1.LeaveH\x00\x12(\n\x07trustee\x18\x0c \x01(\x0b\x32\x15.ddz.table.v1.TrusteeH\x00\x12\x37\n\x0f\x61llow_observers\x18\r \x01(\x0b\x32\x1c.ddz.table.v1.AllowObserversH\x00\x12+\n\tgive_seed\x18\x0e \x01(\x0b\x32\x16.ddz.table.v1.GiveSeedH\x00\x42\x0f\n\x06\x61\x63tion\x12\x05\xbaH\x02\x08\x01\"&\n\x07SetBase\x12\x1b\n\nbase_chips\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x01\"\x1b\n\nAnswerBase\x12\r\n\x05\x61gree\x18\x01 \x01(\x08\"\x16\n\x05Ready\x12\r\n\x05ready\x18\x01 \x01(\x08\"\x07\n\x05Leave\"\x15\n\x07Trustee\x12\n\n\x02on\x18\x01 \x01(\x08\"\x1f\n\x0e\x41llowObservers\x12\r\n\x05\x61llow\x18\x01 \x01(\x08\"#\n\x08GiveSeed\x12\x17\n\x04seed\x18\x01 \x01(\x0c\x42\t\xbaH\x06z\x04\x10\x01\x18 \"\x87\x01\n\x0bPlayRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{0,64}$\x12\x11\n\tafter_seq\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12&\n\x07\x63ommand\x18\x04 \x01(\x0b\x32\x15.ddz.table.v1.Command\"\xc2\x02\n\x0cPlayResponse\x12*\n\x08snapshot\x18\x01 \x01(\x0b\x32\x16.ddz.table.v1.SnapshotH\x00\x12&\n\x06\x65vents\x18\x02 \x01(\x0b\x32\x14.ddz.table.v1.EventsH\x00\x12*\n\x08\x61\x63\x63\x65pted\x18\x03 \x01(\x0b\x32\x16.ddz.table.v1.AcceptedH\x00\x12(\n\x07refused\x18\x04 \x01(\x0b\x32\x15.ddz.table.v1.RefusedH\x00\x12,\n\theartbeat\x18\x05 \x01(\x0b\x32\x17.ddz.table.v1.HeartbeatH\x00\x12(\n\x07goodbye\x18\x06 \x01(\x0b\x32\x15.ddz.table.v1.GoodbyeH\x00\x12\'\n\x06notice\x18\x07 \x01(\x0b\x32\x15.ddz.common.v1.NoticeH\x00\x42\x07\n\x05\x66rame\"l\n\nActRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12.\n\x07\x63ommand\x18\x02 \x01(\x0b\x32\x15.ddz.table.v1.CommandB\x06\xbaH\x03\xc8\x01\x01\"7\n\x0b\x41\x63tResponse\x12(\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x0b\x32\x16.ddz.table.v1.Accepted\"`\n\x0cWatchRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12\x11\n\tafter_seq\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"\xed\x01\n\rWatchResponse\x12*\n\x08snapshot\x18\x01 \x01(\x0b\x32\x16.ddz.table.v1.SnapshotH\x00\x12&\n\x06\x65vents\x18\x02 \x01(\x0b\x32\x14.ddz.table.v1.EventsH\x00\x12,\n\theartbeat\x18\x03 \x01(\x0b\x32\x17.ddz.table.v1.HeartbeatH\x00\x12(\n\x07goodbye\x18\x04 \x01(\x0b\x32\x15.ddz.table.v1.GoodbyeH\x00\x12\'\n\x06notice\x18\x05 \x01(\x0b\x32\x15.ddz.common.v1.NoticeH\x00\x42\x07\n\x05\x66rame\"A\n\x0fGetTableRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\"<\n\x10GetTableResponse\x12(\n\x08snapshot\x18\x01 \x01(\x0b\x32\x16.ddz.table.v1.Snapshot\"+\n\x08\x41\x63\x63\x65pted\x12\x12\n\ncommand_id\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x04\"F\n\x07Refused\x12\x12\n\ncommand_id\x18\x01 \x01(\t\x12\'\n\x07refusal\x18\x02 \x01(\x0b\x32\x16.ddz.common.v1.Refusal\"\'\n\tHeartbeat\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\r\n\x05\x61t_ms\x18\x02 \x01(\x03\")\n\x07Goodbye\x12\x11\n\treconnect\x18\x01 \x01(\x08\x12\x0b\n\x03why\x18\x02 \x01(\t\"W\n\x06\x45vents\x12#\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x13.ddz.table.v1.Event\x12(\n\x08\x61\x63\x63\x65pted\x18\x02 \x03(\x0b\x32\x16.ddz.table.v1.Accepted\"\x9c\x01\n\x0bOpenRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12+\n\x05terms\x18\x02 \x01(\x0b\x32\x14.ddz.common.v1.TermsB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x07players\x18\x03 \x03(\x0b\x32\x15.ddz.common.v1.PlayerB\x08\xbaH\x05\x92\x01\x02\x10\x03\"\x1b\n\x0cOpenResponse\x12\x0b\n\x03seq\x18\x01 \x01(\x04\"\x92\x01\n\nSitRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12-\n\x06player\x18\x02 \x01(\x0b\x32\x15.ddz.common.v1.PlayerB\x06\xbaH\x03\xc8\x01\x01\x12\x1c\n\x04seat\x18\x03 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x02(\x00H\x00\x88\x01\x01\x42\x07\n\x05_seat\"\x1b\n\x0bSitResponse\x12\x0c\n\x04seat\x18\x01 \x01(\x05\"\x8a\x01\n\x0eObserveRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12/\n\x08observer\x18\x02 \x01(\x0b\x32\x15.ddz.common.v1.PlayerB\x06\xbaH\x03\xc8\x01\x01\x12\x17\n\x04seat\x18\x03 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x02(\x00\"\x1e\n\x0fObserveResponse\x12\x0b\n\x03seq\x18\x01 \x01(\x04\"\\\n\x10VoidTableRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12\x18\n\x06reason\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01\"$\n\x11VoidTableResponse\x12\x0f\n\x07hand_id\x18\x01 \x01(\t\"S\n\x0eReadLogRequest\x12.\n\x08table_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x32\x15^[A-Za-z0-9_-]{1,64}$\x12\x11\n\tafter_seq\x18\x02 \x01(\x04\"L\n\x0fReadLogResponse\x12#\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x13.ddz.table.v1.Event\x12\x14\n\x0clive_hand_id\x18\x02 \x01(\t2\x91\x03\n\x0cTableService\x12\x41\n\x04Play\x12\x19.ddz.table.v1.PlayRequest\x1a\x1a.ddz.table.v1.PlayResponse(\x01\x30\x01\x12j\n\x03\x41\x63t\x12\x18.ddz.table.v1.ActRequest\x1a\x19.ddz.table.v1.ActResponse\".\x82\xd3\xe4\x93\x02(\"\x1d/v1/tables/{table_id}/actions:\x07\x63ommand\x12h\n\x05Watch\x12\x1a.ddz.table.v1.WatchRequest\x1a\x1b.ddz.table.v1.WatchResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/tables/{table_id}/events0\x01\x12h\n\x08GetTable\x12\x1d.ddz.table.v1.GetTableRequest\x1a\x1e.ddz.table.v1.GetTableResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/tables/{table_id}2\xef\x02\n\x14TableInternalService\x12=\n\x04Open\x12\x19.ddz.table.v1.OpenRequest\x1a\x1a.ddz.table.v1.OpenResponse\x12:\n\x03Sit\x12\x18.ddz.table.v1.SitRequest\x1a\x19.ddz.table.v1.SitResponse\x12\x46\n\x07Observe\x12\x1c.ddz.table.v1.ObserveRequest\x1a\x1d.ddz.table.v1.ObserveResponse\x12L\n\tVoidTable\x12\x1e.ddz.table.v1.VoidTableRequest\x1a\x1f.ddz.table.v1.VoidTableResponse\x12\x46\n\x07ReadLog\x12\x1c.ddz.table.v1.ReadLogRequest\x1a\x1d.ddz.table.v1.ReadLogResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -72,6 +72,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OBSERVEREQUEST'].fields_by_name['observer']._serialized_options = b'\272H\003\310\001\001'
   _globals['_OBSERVEREQUEST'].fields_by_name['seat']._loaded_options = None
   _globals['_OBSERVEREQUEST'].fields_by_name['seat']._serialized_options = b'\272H\006\032\004\030\002(\000'
+  _globals['_VOIDTABLEREQUEST'].fields_by_name['table_id']._loaded_options = None
+  _globals['_VOIDTABLEREQUEST'].fields_by_name['table_id']._serialized_options = b'\272H\031r\0272\025^[A-Za-z0-9_-]{1,64}$'
+  _globals['_VOIDTABLEREQUEST'].fields_by_name['reason']._loaded_options = None
+  _globals['_VOIDTABLEREQUEST'].fields_by_name['reason']._serialized_options = b'\272H\005r\003\030\310\001'
+  _globals['_READLOGREQUEST'].fields_by_name['table_id']._loaded_options = None
+  _globals['_READLOGREQUEST'].fields_by_name['table_id']._serialized_options = b'\272H\031r\0272\025^[A-Za-z0-9_-]{1,64}$'
   _globals['_TABLESERVICE'].methods_by_name['Act']._loaded_options = None
   _globals['_TABLESERVICE'].methods_by_name['Act']._serialized_options = b'\202\323\344\223\002(\"\035/v1/tables/{table_id}/actions:\007command'
   _globals['_TABLESERVICE'].methods_by_name['Watch']._loaded_options = None
@@ -97,43 +103,51 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PLAYREQUEST']._serialized_start=992
   _globals['_PLAYREQUEST']._serialized_end=1127
   _globals['_PLAYRESPONSE']._serialized_start=1130
-  _globals['_PLAYRESPONSE']._serialized_end=1411
-  _globals['_ACTREQUEST']._serialized_start=1413
-  _globals['_ACTREQUEST']._serialized_end=1521
-  _globals['_ACTRESPONSE']._serialized_start=1523
-  _globals['_ACTRESPONSE']._serialized_end=1578
-  _globals['_WATCHREQUEST']._serialized_start=1580
-  _globals['_WATCHREQUEST']._serialized_end=1676
-  _globals['_WATCHRESPONSE']._serialized_start=1679
-  _globals['_WATCHRESPONSE']._serialized_end=1875
-  _globals['_GETTABLEREQUEST']._serialized_start=1877
-  _globals['_GETTABLEREQUEST']._serialized_end=1942
-  _globals['_GETTABLERESPONSE']._serialized_start=1944
-  _globals['_GETTABLERESPONSE']._serialized_end=2004
-  _globals['_ACCEPTED']._serialized_start=2006
-  _globals['_ACCEPTED']._serialized_end=2049
-  _globals['_REFUSED']._serialized_start=2051
-  _globals['_REFUSED']._serialized_end=2121
-  _globals['_HEARTBEAT']._serialized_start=2123
-  _globals['_HEARTBEAT']._serialized_end=2162
-  _globals['_GOODBYE']._serialized_start=2164
-  _globals['_GOODBYE']._serialized_end=2205
-  _globals['_EVENTS']._serialized_start=2207
-  _globals['_EVENTS']._serialized_end=2294
-  _globals['_OPENREQUEST']._serialized_start=2297
-  _globals['_OPENREQUEST']._serialized_end=2453
-  _globals['_OPENRESPONSE']._serialized_start=2455
-  _globals['_OPENRESPONSE']._serialized_end=2482
-  _globals['_SITREQUEST']._serialized_start=2485
-  _globals['_SITREQUEST']._serialized_end=2631
-  _globals['_SITRESPONSE']._serialized_start=2633
-  _globals['_SITRESPONSE']._serialized_end=2660
-  _globals['_OBSERVEREQUEST']._serialized_start=2663
-  _globals['_OBSERVEREQUEST']._serialized_end=2801
-  _globals['_OBSERVERESPONSE']._serialized_start=2803
-  _globals['_OBSERVERESPONSE']._serialized_end=2833
-  _globals['_TABLESERVICE']._serialized_start=2836
-  _globals['_TABLESERVICE']._serialized_end=3237
-  _globals['_TABLEINTERNALSERVICE']._serialized_start=3240
-  _globals['_TABLEINTERNALSERVICE']._serialized_end=3457
+  _globals['_PLAYRESPONSE']._serialized_end=1452
+  _globals['_ACTREQUEST']._serialized_start=1454
+  _globals['_ACTREQUEST']._serialized_end=1562
+  _globals['_ACTRESPONSE']._serialized_start=1564
+  _globals['_ACTRESPONSE']._serialized_end=1619
+  _globals['_WATCHREQUEST']._serialized_start=1621
+  _globals['_WATCHREQUEST']._serialized_end=1717
+  _globals['_WATCHRESPONSE']._serialized_start=1720
+  _globals['_WATCHRESPONSE']._serialized_end=1957
+  _globals['_GETTABLEREQUEST']._serialized_start=1959
+  _globals['_GETTABLEREQUEST']._serialized_end=2024
+  _globals['_GETTABLERESPONSE']._serialized_start=2026
+  _globals['_GETTABLERESPONSE']._serialized_end=2086
+  _globals['_ACCEPTED']._serialized_start=2088
+  _globals['_ACCEPTED']._serialized_end=2131
+  _globals['_REFUSED']._serialized_start=2133
+  _globals['_REFUSED']._serialized_end=2203
+  _globals['_HEARTBEAT']._serialized_start=2205
+  _globals['_HEARTBEAT']._serialized_end=2244
+  _globals['_GOODBYE']._serialized_start=2246
+  _globals['_GOODBYE']._serialized_end=2287
+  _globals['_EVENTS']._serialized_start=2289
+  _globals['_EVENTS']._serialized_end=2376
+  _globals['_OPENREQUEST']._serialized_start=2379
+  _globals['_OPENREQUEST']._serialized_end=2535
+  _globals['_OPENRESPONSE']._serialized_start=2537
+  _globals['_OPENRESPONSE']._serialized_end=2564
+  _globals['_SITREQUEST']._serialized_start=2567
+  _globals['_SITREQUEST']._serialized_end=2713
+  _globals['_SITRESPONSE']._serialized_start=2715
+  _globals['_SITRESPONSE']._serialized_end=2742
+  _globals['_OBSERVEREQUEST']._serialized_start=2745
+  _globals['_OBSERVEREQUEST']._serialized_end=2883
+  _globals['_OBSERVERESPONSE']._serialized_start=2885
+  _globals['_OBSERVERESPONSE']._serialized_end=2915
+  _globals['_VOIDTABLEREQUEST']._serialized_start=2917
+  _globals['_VOIDTABLEREQUEST']._serialized_end=3009
+  _globals['_VOIDTABLERESPONSE']._serialized_start=3011
+  _globals['_VOIDTABLERESPONSE']._serialized_end=3047
+  _globals['_READLOGREQUEST']._serialized_start=3049
+  _globals['_READLOGREQUEST']._serialized_end=3132
+  _globals['_READLOGRESPONSE']._serialized_start=3134
+  _globals['_READLOGRESPONSE']._serialized_end=3210
+  _globals['_TABLESERVICE']._serialized_start=3213
+  _globals['_TABLESERVICE']._serialized_end=3614
+  _globals['_TABLEINTERNALSERVICE']._serialized_start=3617
+  _globals['_TABLEINTERNALSERVICE']._serialized_end=3984
 # @@protoc_insertion_point(module_scope)

@@ -276,6 +276,7 @@ class PlayResponse(_message.Message):
     REFUSED_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     GOODBYE_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def snapshot(self) -> _events_pb2.Snapshot: ...
     @_builtins.property
@@ -288,6 +289,8 @@ class PlayResponse(_message.Message):
     def heartbeat(self) -> Global___Heartbeat: ...
     @_builtins.property
     def goodbye(self) -> Global___Goodbye: ...
+    @_builtins.property
+    def notice(self) -> _common_pb2.Notice: ...
     def __init__(
         self,
         *,
@@ -297,12 +300,13 @@ class PlayResponse(_message.Message):
         refused: Global___Refused | None = ...,
         heartbeat: Global___Heartbeat | None = ...,
         goodbye: Global___Goodbye | None = ...,
+        notice: _common_pb2.Notice | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "events", b"events", "frame", b"frame", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "refused", b"refused", "snapshot", b"snapshot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "events", b"events", "frame", b"frame", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "notice", b"notice", "refused", b"refused", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "events", b"events", "frame", b"frame", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "refused", b"refused", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "events", b"events", "frame", b"frame", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "notice", b"notice", "refused", b"refused", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["snapshot", "events", "accepted", "refused", "heartbeat", "goodbye"]  # noqa: Y015
+    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["snapshot", "events", "accepted", "refused", "heartbeat", "goodbye", "notice"]  # noqa: Y015
     _WhichOneofArgType_frame: _TypeAlias = _typing.Literal["frame", b"frame"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_frame) -> _WhichOneofReturnType_frame | None: ...
 
@@ -386,6 +390,7 @@ class WatchResponse(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     GOODBYE_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def snapshot(self) -> _events_pb2.Snapshot: ...
     @_builtins.property
@@ -394,6 +399,8 @@ class WatchResponse(_message.Message):
     def heartbeat(self) -> Global___Heartbeat: ...
     @_builtins.property
     def goodbye(self) -> Global___Goodbye: ...
+    @_builtins.property
+    def notice(self) -> _common_pb2.Notice: ...
     def __init__(
         self,
         *,
@@ -401,12 +408,13 @@ class WatchResponse(_message.Message):
         events: Global___Events | None = ...,
         heartbeat: Global___Heartbeat | None = ...,
         goodbye: Global___Goodbye | None = ...,
+        notice: _common_pb2.Notice | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "frame", b"frame", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "snapshot", b"snapshot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "frame", b"frame", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "notice", b"notice", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "frame", b"frame", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "frame", b"frame", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "notice", b"notice", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["snapshot", "events", "heartbeat", "goodbye"]  # noqa: Y015
+    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["snapshot", "events", "heartbeat", "goodbye", "notice"]  # noqa: Y015
     _WhichOneofArgType_frame: _TypeAlias = _typing.Literal["frame", b"frame"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_frame) -> _WhichOneofReturnType_frame | None: ...
 
@@ -535,7 +543,7 @@ class Goodbye(_message.Message):
     WHY_FIELD_NUMBER: _builtins.int
     reconnect: _builtins.bool
     why: _builtins.str
-    """drain, replaced, slow, closed, left, done, malformed, fault"""
+    """drain, replaced, slow, closed, left, done, malformed, banned, fault"""
     def __init__(
         self,
         *,
@@ -716,3 +724,92 @@ class ObserveResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ObserveResponse: _TypeAlias = ObserveResponse  # noqa: Y015
+
+@_typing.final
+class VoidTableRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    table_id: _builtins.str
+    reason: _builtins.str
+    """for the ledger's record"""
+    def __init__(
+        self,
+        *,
+        table_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "table_id", b"table_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VoidTableRequest: _TypeAlias = VoidTableRequest  # noqa: Y015
+
+@_typing.final
+class VoidTableResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HAND_ID_FIELD_NUMBER: _builtins.int
+    hand_id: _builtins.str
+    """the hand that was void by it; empty = none was played"""
+    def __init__(
+        self,
+        *,
+        hand_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hand_id", b"hand_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VoidTableResponse: _TypeAlias = VoidTableResponse  # noqa: Y015
+
+@_typing.final
+class ReadLogRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_ID_FIELD_NUMBER: _builtins.int
+    AFTER_SEQ_FIELD_NUMBER: _builtins.int
+    table_id: _builtins.str
+    after_seq: _builtins.int
+    def __init__(
+        self,
+        *,
+        table_id: _builtins.str = ...,
+        after_seq: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_seq", b"after_seq", "table_id", b"table_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadLogRequest: _TypeAlias = ReadLogRequest  # noqa: Y015
+
+@_typing.final
+class ReadLogResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    LIVE_HAND_ID_FIELD_NUMBER: _builtins.int
+    live_hand_id: _builtins.str
+    """whose cards and seeds are not shown; empty = no hand is played"""
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Event]: ...
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[_events_pb2.Event] | None = ...,
+        live_hand_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "live_hand_id", b"live_hand_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadLogResponse: _TypeAlias = ReadLogResponse  # noqa: Y015

@@ -269,6 +269,16 @@ class TableInternalServiceStub:
                 request_serializer=ddz_dot_table_dot_v1_dot_table__pb2.ObserveRequest.SerializeToString,
                 response_deserializer=ddz_dot_table_dot_v1_dot_table__pb2.ObserveResponse.FromString,
                 _registered_method=True)
+        self.VoidTable = channel.unary_unary(
+                '/ddz.table.v1.TableInternalService/VoidTable',
+                request_serializer=ddz_dot_table_dot_v1_dot_table__pb2.VoidTableRequest.SerializeToString,
+                response_deserializer=ddz_dot_table_dot_v1_dot_table__pb2.VoidTableResponse.FromString,
+                _registered_method=True)
+        self.ReadLog = channel.unary_unary(
+                '/ddz.table.v1.TableInternalService/ReadLog',
+                request_serializer=ddz_dot_table_dot_v1_dot_table__pb2.ReadLogRequest.SerializeToString,
+                response_deserializer=ddz_dot_table_dot_v1_dot_table__pb2.ReadLogResponse.FromString,
+                _registered_method=True)
 
 
 class TableInternalServiceServicer:
@@ -302,6 +312,24 @@ class TableInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def VoidTable(self, request, context):
+        """Ends a table: its live hand is void, here and in the ledger. Again it only makes sure of the ledger's hand.
+        Callers: the lobby, for operators.
+        Refuses: NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadLog(self, request, context):
+        """The events of a table as somebody sees them who may know no card of a live hand; finished hands whole.
+        Callers: the lobby, for operators.
+        Refuses: NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TableInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -319,6 +347,16 @@ def add_TableInternalServiceServicer_to_server(servicer, server):
                     servicer.Observe,
                     request_deserializer=ddz_dot_table_dot_v1_dot_table__pb2.ObserveRequest.FromString,
                     response_serializer=ddz_dot_table_dot_v1_dot_table__pb2.ObserveResponse.SerializeToString,
+            ),
+            'VoidTable': grpc.unary_unary_rpc_method_handler(
+                    servicer.VoidTable,
+                    request_deserializer=ddz_dot_table_dot_v1_dot_table__pb2.VoidTableRequest.FromString,
+                    response_serializer=ddz_dot_table_dot_v1_dot_table__pb2.VoidTableResponse.SerializeToString,
+            ),
+            'ReadLog': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadLog,
+                    request_deserializer=ddz_dot_table_dot_v1_dot_table__pb2.ReadLogRequest.FromString,
+                    response_serializer=ddz_dot_table_dot_v1_dot_table__pb2.ReadLogResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -403,6 +441,60 @@ class TableInternalService:
             '/ddz.table.v1.TableInternalService/Observe',
             ddz_dot_table_dot_v1_dot_table__pb2.ObserveRequest.SerializeToString,
             ddz_dot_table_dot_v1_dot_table__pb2.ObserveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def VoidTable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ddz.table.v1.TableInternalService/VoidTable',
+            ddz_dot_table_dot_v1_dot_table__pb2.VoidTableRequest.SerializeToString,
+            ddz_dot_table_dot_v1_dot_table__pb2.VoidTableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ddz.table.v1.TableInternalService/ReadLog',
+            ddz_dot_table_dot_v1_dot_table__pb2.ReadLogRequest.SerializeToString,
+            ddz_dot_table_dot_v1_dot_table__pb2.ReadLogResponse.FromString,
             options,
             channel_credentials,
             insecure,

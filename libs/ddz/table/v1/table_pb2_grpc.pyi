@@ -160,6 +160,16 @@ class TableInternalServiceStub:
     Callers: the lobby.
     Refuses: NOT_FOUND, ALREADY_SEATED, TABLE_CLOSED.
     """
+    VoidTable: _grpc.UnaryUnaryMultiCallable[_table_pb2.VoidTableRequest, _table_pb2.VoidTableResponse]
+    """Ends a table: its live hand is void, here and in the ledger. Again it only makes sure of the ledger's hand.
+    Callers: the lobby, for operators.
+    Refuses: NOT_FOUND.
+    """
+    ReadLog: _grpc.UnaryUnaryMultiCallable[_table_pb2.ReadLogRequest, _table_pb2.ReadLogResponse]
+    """The events of a table as somebody sees them who may know no card of a live hand; finished hands whole.
+    Callers: the lobby, for operators.
+    Refuses: NOT_FOUND.
+    """
 
 @_typing.type_check_only
 class TableInternalServiceAsyncStub(TableInternalServiceStub):
@@ -180,6 +190,16 @@ class TableInternalServiceAsyncStub(TableInternalServiceStub):
     """Lets a person observe one seat; a second call moves him to another seat.
     Callers: the lobby.
     Refuses: NOT_FOUND, ALREADY_SEATED, TABLE_CLOSED.
+    """
+    VoidTable: _aio.UnaryUnaryMultiCallable[_table_pb2.VoidTableRequest, _table_pb2.VoidTableResponse]  # type: ignore[assignment]
+    """Ends a table: its live hand is void, here and in the ledger. Again it only makes sure of the ledger's hand.
+    Callers: the lobby, for operators.
+    Refuses: NOT_FOUND.
+    """
+    ReadLog: _aio.UnaryUnaryMultiCallable[_table_pb2.ReadLogRequest, _table_pb2.ReadLogResponse]  # type: ignore[assignment]
+    """The events of a table as somebody sees them who may know no card of a live hand; finished hands whole.
+    Callers: the lobby, for operators.
+    Refuses: NOT_FOUND.
     """
 
 class TableInternalServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -216,6 +236,28 @@ class TableInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         """Lets a person observe one seat; a second call moves him to another seat.
         Callers: the lobby.
         Refuses: NOT_FOUND, ALREADY_SEATED, TABLE_CLOSED.
+        """
+
+    @_abc_1.abstractmethod
+    def VoidTable(
+        self,
+        request: _table_pb2.VoidTableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_table_pb2.VoidTableResponse, _abc.Awaitable[_table_pb2.VoidTableResponse]]:
+        """Ends a table: its live hand is void, here and in the ledger. Again it only makes sure of the ledger's hand.
+        Callers: the lobby, for operators.
+        Refuses: NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ReadLog(
+        self,
+        request: _table_pb2.ReadLogRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_table_pb2.ReadLogResponse, _abc.Awaitable[_table_pb2.ReadLogResponse]]:
+        """The events of a table as somebody sees them who may know no card of a live hand; finished hands whole.
+        Callers: the lobby, for operators.
+        Refuses: NOT_FOUND.
         """
 
 def add_TableInternalServiceServicer_to_server(servicer: TableInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,111 @@
+"""What operators ask of a node: to stand down for a while, to end a table, to show its log; and what all are told."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from nats.aio.client import Client
+
+from ddz.admin.v1 import orders_pb2
+from ddz.table.v1 import events_pb2
+from servicekit import errands
+from servicekit.lasting import always
+from servicekit.orders import Orders
+from services.table import commands, log
+from services.table.effects import Ledger
+from services.table.node import Node
+from services.table.push import told_of
+from services.table.table import Stage
+
+
+class Steward:
+    """Follows the orders for one node, and does the errands that concern it."""
+
+    def __init__(self, node: Node, orders: Orders, ledger: Ledger, bus: Client) -> None:
+        self.say_healthy: Callable[[bool], Awaitable[None]] = _to_nobody
+        self._node = node
+        self._orders = orders
+        self._ledger = ledger
+        self._bus = bus
+        self._told = orders.notice
+        orders.on_change(self._ordered)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Listens until left."""
+        async with always(
+            orders=functools.partial(self._orders.follow, self._bus),
+            errands=functools.partial(errands.answering, self._bus, self.do_errand),
+        ):
+            yield
+
+    def _ordered(self) -> None:
+        """Orders have changed: who is banned is sent away, notices go to everybody, hands that were held back begin."""
+        notice = self._orders.notice
+        is_new, self._told = notice != self._told, notice
+        for actor in self._node.actors():
+            for stream in list(actor.audience.streams):
+                if self._orders.is_banned(stream.player_id):
+                    stream.goodbye("banned", reconnect=False)
+                elif is_new:
+                    stream.push("notice", notice)
+            if is_new and not notice.maintenance and actor.table is not None:
+                actor.tell(commands.Proceed())
+
+    async def do_errand(self, errand: orders_pb2.Errand) -> orders_pb2.Report | None:
+        """What the lobby asks of all nodes, or of this one; None when it is for others."""
+        if errand.HasField("set_draining") and errand.set_draining.node_id == self._node.settings.node_id:
+            await self._set_draining(errand.set_draining.draining)
+        elif not errand.HasField("tell_node"):
+            return None
+        actors = self._node.actors()
+        node = orders_pb2.Node(
+            node_id=self._node.settings.node_id,
+            tables=len(actors),
+            seats=self._node.seats_here(),
+            streams=sum(len(actor.audience.streams) for actor in actors),
+            draining=self._node.draining,
+        )
+        return orders_pb2.Report(node=node)
+
+    async def _set_draining(self, draining: bool) -> None:
+        """The gateway learns of it first, so that nobody comes back to this node."""
+        if draining == self._node.draining:
+            return
+        await self.say_healthy(not draining)
+        if draining:
+            await self._node.stand_down()
+        else:
+            self._node.draining = False
+
+    async def void_table(self, table_id: str, reason: str) -> str:
+        """Ends a table, and closes its hand in the ledger; the hand that is void, empty when none was played.
+
+        Raises NOT_FOUND, UNAVAILABLE. A hand that the ledger has settled meanwhile stays settled.
+        """
+        actor = self._node.actor(table_id)
+        before = await actor.refresh()
+        await actor.ask(lambda _: commands.VoidTable())
+        # Of a closed table too: an earlier call may not have come as far as the ledger.
+        if before.stage in (Stage.OPENING, Stage.HAND, Stage.SETTLING, Stage.CLOSED) and before.hand_id:
+            voided = await self._ledger.void_if_open(before.hand_id, reason)
+            return before.hand_id if voided else ""
+        return ""
+
+    async def read_log(self, table_id: str, after_seq: int) -> tuple[list[events_pb2.Event], str]:
+        """The events behind one, without what nobody but a player may know of a live hand; and that hand's id."""
+        table = await self._node.actor(table_id).refresh()
+        live = table.stage in (Stage.OPENING, Stage.HAND)
+        found = [
+            told_of(message, table.hand_seq if live else table.seq + 1)
+            for entry in await self._node.store.history(table_id)
+            for message in log.messages(entry)
+            if after_seq < message.seq <= table.seq
+        ]
+        return found, table.hand_id if live else ""
+
+
+async def _to_nobody(_healthy: bool) -> None:
+    """Nobody asks for the health of a node that serves no calls."""
