@@ -1,4 +1,4 @@
-"""The connection to the gateway: one channel, the stubs of the four public services, and calls that are tried again."""
+"""The connection to the gateway: one channel, the stubs of the public services, and calls that are tried again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final, Self, TypeVar
 
 import grpc
 
+from ddz.admin.v1 import admin_pb2_grpc
 from ddz.ledger.v1 import ledger_pb2_grpc
 from ddz.lobby.v1 import lobby_pb2_grpc
 from ddz.matchmaking.v1 import matchmaking_pb2_grpc
@@ -57,6 +58,7 @@ class Gateway:
         self.matchmaking = matchmaking_pb2_grpc.MatchmakingServiceStub(self._channel)
         self.table = table_pb2_grpc.TableServiceStub(self._channel)
         self.ledger = ledger_pb2_grpc.LedgerServiceStub(self._channel)
+        self.admin = admin_pb2_grpc.AdminServiceStub(self._channel)
 
     async def __aenter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 import grpc
 
-from ddz.common.v1 import hand_pb2
+from ddz.common.v1 import common_pb2, hand_pb2
 from ddz.table.v1 import table_pb2, table_pb2_grpc
 from ddz.table.v1.events_pb2 import Event, Snapshot
 from ddz.table.v1.table_pb2 import Command, PlayRequest, PlayResponse
@@ -72,6 +72,7 @@ class TableView:
         self.player_id = player_id
         self.reconnects = 0
         self.connected = False
+        self.notice = common_pb2.Notice()  # what operators tell to all
         self._stub = stub
         self._metadata = metadata
         self._renew = renew
@@ -149,6 +150,16 @@ class TableView:
                 yield update
         finally:
             self._listeners.discard(queue)
+
+    async def notices(self) -> AsyncIterator[common_pb2.Notice]:
+        """What operators tell to all, as it comes; ends with the stream."""
+        told = common_pb2.Notice()
+        while self._end is None:
+            if self.notice == told:
+                await self._changed.wait()
+            else:
+                told = self.notice
+                yield told
 
     # ---- what you can do ------------------------------------------------------------------------------------------
 
@@ -255,6 +266,9 @@ class TableView:
                 self._accept(frame.accepted.command_id, frame.accepted.seq)
             case "refused":
                 self._refuse(frame.refused.command_id, refusal_from_proto(frame.refused.refusal))
+            case "notice":
+                self.notice = frame.notice
+                self._wake()
             case "heartbeat":
                 return self._state is not None and frame.heartbeat.seq <= self._state.seq
             case "goodbye":
@@ -291,6 +305,9 @@ class TableView:
     def _tell(self, update: Update | None) -> None:
         for queue in self._listeners:
             queue.put_nowait(update)
+        self._wake()
+
+    def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 

@@ -16,7 +16,7 @@ from ddz.admin.v1 import orders_pb2
 from servicekit import logs
 from servicekit.rooms import Rooms, RoomsError
 
-SUBJECT: Final = "ddz.ops.errand"
+SUBJECT: Final = "ddz.errand"  # outside of the stream DDZ, which would answer too
 _PAUSE_S: Final = 0.5
 
 log = logs.get("errands")

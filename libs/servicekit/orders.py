@@ -24,7 +24,7 @@ from servicekit.errors import Trouble
 from servicekit.pipe import StoreLost
 
 KEY: Final = "ddz:orders"
-CHANGED: Final = "ddz.ops.changed"  # the subject that says: read it now
+CHANGED: Final = "ddz.orders"  # the subject that says: read it now
 NEUTRAL_NAME: Final = "玩家"  # and his number: who is muted
 _POLL_S: Final = 1.0
 

@@ -209,8 +209,8 @@ class Actor:
             if command is None:
                 return table.seq
             now_ms = max(self._node.now_ms(), table.since_ms)
-            draw, closed = random.getrandbits(32), self._node.orders.closed
-            stamped, after = life.decide(table, command, now_ms, draw, closed=closed)
+            draw = random.getrandbits(32)
+            stamped, after = life.decide(table, command, now_ms, draw, closed=self._node.orders.closed)
         except Refusal as refusal:
             if await self._read_on():
                 return None
@@ -366,7 +366,6 @@ class Actor:
         else:
             for player_id, connection in dead:
                 await self._told(commands.Disconnect(player_id, connection))
-        await self._told(commands.Proceed())  # when the system was opened, nobody may have served it
         table = await self.refresh()
         wake = wake_at_ms(table)
         self._arm(wake)
@@ -385,5 +384,5 @@ class Actor:
         """Lets go of timers and tasks; the table lives on in its log."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        self._timer = None
         self._outside.close()

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter as Counted
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -28,6 +28,9 @@ from doudizhu.rulebook import BOOKS
 from services.table import events
 from services.table.table import Stage, Table, Trustee
 from services.table.terms import Reason
+
+if TYPE_CHECKING:
+    from services.table.actor import Actor
 
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
@@ -157,3 +160,21 @@ def time_command(asked_at_s: float, durable_at_s: float) -> None:
 
 def _pushed(asked_at_s: float) -> None:
     PUSHED_SECONDS.observe(time.perf_counter() - asked_at_s)
+
+
+def seats(actors: Iterable[Actor], here: str) -> int:
+    """How many seated players have their stream on the node whose streams' names begin with `here`."""
+    tables = [actor.table for actor in actors if actor.table is not None]
+    return sum(seat.connection.startswith(here) for table in tables for seat in table.seats)
+
+
+def take_stock(actors: list[Actor], here: str) -> None:
+    """Tells as metrics what there is on this node now. A seat and an observer are of the node of their stream."""
+    streams = [stream for actor in actors for stream in actor.audience.streams]
+    tables = [actor.table for actor in actors if actor.table is not None]
+    SEATS.set(seats(actors, here))
+    OBSERVERS.set(sum(one.connection.startswith(here) for table in tables for one in table.observers))
+    BACKLOG.set(sum(stream.behind for stream in streams))
+    MAILBOX.set(sum(len(actor.mailbox) for actor in actors))
+    HELD.set(len(actors))
+    stages(actor.table.stage for actor in actors if actor.table is not None and actor.audience.streams)

@@ -109,7 +109,8 @@ class Node:
     async def open(self, table_id: str, terms: Terms, persons: tuple[Person, ...]) -> int:
         """Makes a table; the number of its last event. The same id again finds the table that is there.
 
-        Raises DRAINING, MAINTENANCE, Malformed for terms that cannot be, KEY_CONFLICT when the id is another room's or players'.
+        Raises DRAINING, MAINTENANCE, Malformed for terms that cannot be, KEY_CONFLICT when the id is another room's or
+        players'.
         """
         if self.draining:
             raise Refusal(Trouble.DRAINING, "this node takes no new tables; try again")
@@ -267,8 +268,7 @@ class Node:
 
     def seats_here(self) -> int:
         """How many seated players have their stream here."""
-        tables = [actor.table for actor in self._actors.values() if actor.table is not None]
-        return sum(seat.connection.startswith(f"{self._id}:") for table in tables for seat in table.seats)
+        return counts.seats(self.actors(), f"{self._id}:")
 
     def _retire(self) -> None:
         """Lets go of actors that nobody needs; closed tables and unknown ids at once."""
@@ -312,6 +312,7 @@ class Node:
         with contextlib.suppress(StoreLost):  # it is due again in a second
             try:
                 await self.actor(table_id).take_up()
+                self.actor(table_id).tell(commands.Proceed())  # nobody may have served it when the system was opened
             except Refusal as refusal:
                 if refusal.reason == Reason.NOT_FOUND:
                     await self.store.set_deadline(table_id, 0, None)
@@ -323,20 +324,7 @@ class Node:
             silent_since = time.monotonic() - self.settings.heartbeat_s * 3 / 4
             for actor in self._actors.values():
                 actor.audience.beat(actor.table, silent_since, self.now_ms())
-            self._take_stock()
-
-    def _take_stock(self) -> None:
-        """Tells as metrics what there is on this node now. A seat and an observer are of the node of their stream."""
-        actors = list(self._actors.values())
-        streams = [stream for actor in actors for stream in actor.audience.streams]
-        tables = [actor.table for actor in actors if actor.table is not None]
-        here = self._id + ":"
-        counts.SEATS.set(self.seats_here())
-        counts.OBSERVERS.set(sum(one.connection.startswith(here) for table in tables for one in table.observers))
-        counts.BACKLOG.set(sum(stream.behind for stream in streams))
-        counts.MAILBOX.set(sum(len(actor.mailbox) for actor in actors))
-        counts.HELD.set(len(actors))
-        counts.stages(actor.table.stage for actor in actors if actor.table is not None and actor.audience.streams)
+            counts.take_stock(self.actors(), f"{self._id}:")
 
     async def _say_alive(self) -> None:
         await self.store.say_alive(self._id, int(3 * self.settings.report_s) + 1)

@@ -122,7 +122,7 @@ def seen(one: events.Stamped, message: events_pb2.Event, who: Viewer) -> events_
 
 
 def told_of(message: events_pb2.Event, secret_from_seq: int) -> events_pb2.Event:
-    """The message of the log for somebody who has no part in the table: from an event on, without the players' secrets."""
+    """The message of the log for who has no part in the table: from an event on without the players' secrets."""
     one = wire.event_from(message)
     nobody = Viewer(None, False, None)
     if isinstance(one.event, events.PresenceSet | events.ObserverPresenceSet) or one.seq >= secret_from_seq:

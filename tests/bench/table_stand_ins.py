@@ -22,10 +22,12 @@ from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddz.lobby.v1 import lobby_pb2, lobby_pb2_grpc
 from servicekit import clients, server
 from servicekit.config import load
+from servicekit.orders import Orders, nothing
 from services.table.__main__ import Config
 from services.table.effects import Ledger, Seeds
 from services.table.node import Node, Settings
 from services.table.service import TableService
+from services.table.steward import Steward
 
 CHIPS: Final = 1_000_000
 
@@ -118,9 +120,10 @@ async def build(config: Config) -> AsyncIterator[TableService]:
         stubs = ledger_pb2_grpc.LedgerInternalServiceStub(channel), ledger_pb2_grpc.LedgerServiceStub(channel)
         ledger = Ledger(*stubs)
         store: Any = MemoryStore()
-        node = Node(Settings(), store, ledger, bus, Seeds(bytes.fromhex(config.deal_seed)))
+        orders = Orders(nothing)
+        node = Node(Settings(), store, ledger, bus, Seeds(bytes.fromhex(config.deal_seed)), orders)
         async with node.running():
-            yield TableService(node)
+            yield TableService(node, Steward(node, orders, ledger, bus))
 
 
 async def ledger(port: int, keys: str = "") -> None:

@@ -10,6 +10,7 @@ import { ProfilePage } from "./pages/profile.js";
 import { RoomPage } from "./pages/room.js";
 import { TablePage } from "./pages/table.js";
 import { WaitPage } from "./pages/wait.js";
+import { noticeView } from "./parts/bar.js";
 import { toast } from "./parts/dialog.js";
 import { startTicker } from "./parts/ticker.js";
 
@@ -146,6 +147,7 @@ class App {
         profile && h("span", { class: "chips" }, h("span", { class: "sr" }, t("chips")), amount(profile.chips)),
         this.languageSwitch(),
       ),
+      noticeView(this.session.notice),
     );
   }
 }

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 COMMANDS: Final = {
-    "admin": "audit the ledger, void or reverse a hand, give chips (inside, past the gateway)",
+    "admin": "what operators do: drain, close, ban, mute, void, grant, reverse, audit and more",
     "bots": "keep bots waiting in rooms, marked as such, to fill tables where too few people come",
     "play": "play in the terminal: choose a room, wait, take your seat",
     "replay": "look at a recorded hand step by step, and verify its deal",

@@ -1,4 +1,5 @@
-"""`ddz admin`: what an operator asks of the services inside, past the gateway: audit, void, reverse, gift."""
+"""`ddz admin`: what an operator has done: through the gateway by his log-in (operate.py), and past it, where the
+ledger can be reached, to audit it, and when nothing else goes any more: void, reverse, gift."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import grpc
 
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddz.table.v1 import table_pb2, table_pb2_grpc
+from ddzclient.cli import door, operate
 from ddzclient.errors import ClientError, translate
 from doudizhu.refusal import Refusal
 from servicekit.config import ConfigError
@@ -49,17 +51,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     reverse = verbs.add_parser("reverse", help="take a settlement back, once")
     reverse.add_argument("hand_id")
-    reverse.add_argument("--operator", required=True, help="who answers for it")
-    reverse.add_argument("--reason", required=True)
+    reverse.add_argument("--operator", help="who answers for it: past the gateway, without a log-in")
+    operate.configure_act(reverse)
 
     gift = verbs.add_parser("gift", help="give a player chips, once per key")
     gift.add_argument("player_id")
     gift.add_argument("chips", type=int)
     gift.add_argument("--key", required=True, help="the same key again gives nothing more")
+    operate.configure(verbs)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0 when done and in order, 1 when an audit found faults, 2 when it could not be done."""
+    if arguments.verb in operate.RUNS and not getattr(arguments, "operator", None):
+        return _through_the_gateway(arguments)
     if not arguments.ledger:
         print("Where is the ledger? Give --ledger host:port, or set DDZ_LEDGER_TARGET.", file=sys.stderr)
         return 2
@@ -68,6 +73,16 @@ def run(arguments: argparse.Namespace) -> int:
     except (Refusal, ClientError, ConfigError) as error:
         print(f"ddz admin {arguments.verb}: {error}", file=sys.stderr)
         return 2
+
+
+def _through_the_gateway(arguments: argparse.Namespace) -> int:
+    try:
+        return asyncio.run(operate.run(arguments))
+    except operate.NoOperator as error:
+        print(f"ddz admin {arguments.verb}: {error}", file=sys.stderr)
+        return 2
+    except (door.NoDoor, ClientError, Refusal) as error:
+        return door.failed(f"admin {arguments.verb}", arguments, error)
 
 
 async def _run(arguments: argparse.Namespace) -> int:

@@ -69,6 +69,7 @@ class AtTable:
         self._terminal.view = self.view
         self._bot = bot
         parts = [asyncio.create_task(self._follow()), asyncio.create_task(self._type())]
+        self._doing.add(asyncio.create_task(self._announce()))
         if bot is not None:
             parts.append(asyncio.create_task(self._play(bot, hands)))
         try:
@@ -104,6 +105,13 @@ class AtTable:
             self.quit = gone.why == "replaced"  # coming back would only throw the other one out
             return words.ENDS.get(gone.why, str(gone))
         raise AssertionError("a stream ends for a reason")
+
+    async def _announce(self) -> None:
+        """Says what operators tell to all."""
+        async for told in self._table.notices():
+            self._news.append(words.notice(told))
+            self._terminal.say(self._news[-1])
+            self._terminal.draw()
 
     def _take(self, update: Update) -> None:
         ahead_ms = update.at_ms - int(time.time() * 1000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ddz.common.v1 import hand_pb2
+from ddz.common.v1 import common_pb2, hand_pb2
 from doudizhu.refusal import Refusal
 
 BOOKS: Final = {"classic": "三人斗地主 Classic", "happy": "欢乐斗地主 Happy", "rob": "抢地主 Rob"}
@@ -76,11 +76,13 @@ VOIDS: Final = {
     "left": "有人离开，本局作废 somebody left: the hand is void",
     "absent": "有人不在，本局作废 somebody is away: the hand is void",
     "refused": "本局没有开成 the hand was not opened",
+    "operator": "管理员作废了本局 an operator has voided the hand",
 }
 
 ENDS: Final = {
     "left": "你已离开这一桌 You have left the table.",
     "closed": "这一桌已经散了 The table has closed.",
+    "banned": "账号已被封禁，托管代你打完 The account is banned; the trustee plays on for you.",
     "replaced": "牌桌已在别处打开 The table is open elsewhere: it is played in one place at a time.",
 }
 
@@ -111,6 +113,8 @@ _REASONS: Final = {
     "RATE_LIMITED": "太快了，请稍等",
     "LIMIT_REACHED": "已到上限",
     "FORBIDDEN": "不允许",
+    "BANNED": "账号已被封禁",
+    "MAINTENANCE": "系统维护中",
 }
 
 TABLE_HELP: Final = (
@@ -122,6 +126,14 @@ TABLE_HELP: Final = (
 TABLE_LINE: Final = "出牌 3 3 3 4 4 · 不要 pass · 提示 hint · 托管 trustee · 离开 leave · 退出 quit · 帮助 help"
 WATCH_LINE: Final = "换座 0 1 2 · 离开 leave · 退出 quit · 帮助 help"
 WATCH_HELP: Final = ("换座 another seat: 0 1 2 · 离开 leave · 退出 quit · 帮助 help",)
+
+
+OPEN_AGAIN: Final = "维护结束 The server is open again."
+
+
+def notice(told: common_pb2.Notice) -> str:
+    """What operators tell to all, as a line."""
+    return f"系统维护 Maintenance: {plain(told.message)}" if told.maintenance else OPEN_AGAIN
 
 
 def plain(text: str) -> str:

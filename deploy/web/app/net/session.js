@@ -22,6 +22,7 @@ export class Session {
     this.player = null;
     this.tokens = null;
     this.renewing = null;
+    this.notice = ""; // what operators tell to all while the system is closed
     this.clockOffsetMs = -Infinity; // server's clock minus ours: the greatest seen, for news only ever comes late
   }
 
@@ -39,6 +40,12 @@ export class Session {
   /** Now, by the server's clock. */
   now() {
     return Date.now() + (Number.isFinite(this.clockOffsetMs) ? this.clockOffsetMs : 0);
+  }
+
+  /** Takes note of what a stream says of maintenance: a frame that begins it and says nothing means that there is none. */
+  told(notice, begins) {
+    if (notice) this.notice = notice.maintenance ? notice.message : "";
+    else if (begins) this.notice = "";
   }
 
   /** Takes note of a time that the servers have just named. */

@@ -63,7 +63,10 @@ export class Table {
   take(message) {
     if (message.snapshot) this.takeSnapshot(message.snapshot);
     else if (message.events) return this.takeEvents(message.events.events);
-    else if (message.heartbeat) {
+    else if (message.notice) {
+      this.session.told(message.notice);
+      if (this.state) this.changed(null);
+    } else if (message.heartbeat) {
       this.session.heard(message.heartbeat.atMs);
       if (Number(message.heartbeat.seq) > Number(this.state?.seq ?? 0)) return "again"; // something got lost
     } else if (message.goodbye) {
@@ -78,6 +81,7 @@ export class Table {
     this.state = { ...state, seq: Number(state.seq) };
     for (const seat of this.state.seats) seat.cards ??= { cards: [], count: 0 };
     this.session.heard(state.atMs);
+    this.session.told(null, true); // a notice that still holds follows
     this.lasts.restore(this.state);
     this.witness();
     this.changed(null);

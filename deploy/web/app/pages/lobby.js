@@ -40,6 +40,7 @@ export class LobbyPage {
       this.rooms = this.rooms?.map((room) => news.get(room.roomId) ?? room) ?? null;
     }
     this.online = message.online;
+    this.app.session.told(message.notice, message.snapshot);
     this.app.refresh();
     return "on";
   }

@@ -34,6 +34,7 @@ export class RoomPage {
 
   take(message) {
     if (message.snapshot) this.tables.clear();
+    this.app.session.told(message.notice, message.snapshot);
     for (const room of message.rooms) if (room.roomId === this.roomId) this.room = room;
     for (const table of message.tables) this.tables.set(table.tableId, table);
     for (const tableId of message.goneTableIds) this.tables.delete(tableId);

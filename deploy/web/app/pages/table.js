@@ -88,6 +88,7 @@ export class TablePage {
     }
     if (error) toast(sorry(error));
     else if (why === "closed") toast(t("table_closed"));
+    else if (why === "banned") toast(t("table_banned"));
     // A result that is still being read stays; it has its own way out.
     if (why === "closed" && this.resultDue()) this.app.refresh();
     else this.app.go("");

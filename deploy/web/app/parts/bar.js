@@ -53,6 +53,11 @@ export function multiplierView(state) {
   );
 }
 
+/** What operators tell to all while the system is closed. */
+export function noticeView(notice) {
+  return notice && h("p", { class: "notice", role: "status" }, t("maintenance", { notice }));
+}
+
 /** `page`: the table page, whose deeds the menu calls. */
 export function bar(page) {
   const { state } = page.table;
@@ -69,6 +74,7 @@ export function bar(page) {
       state.baseChips !== "0" && h("span", { class: "base" }, `${t("base")} ${amount(state.baseChips)}`),
       code && h("span", { class: "code-is" }, t("code_is", { code })),
     ),
+    noticeView(page.app.session.notice),
     bottomView(state),
     state.multiplier !== "0" && multiplierView(state),
     h(

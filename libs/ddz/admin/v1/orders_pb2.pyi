@@ -79,7 +79,7 @@ Global___Sanction: _TypeAlias = Sanction  # noqa: Y015
 
 @_typing.final
 class Errand(_message.Message):
-    """Published on NATS core subject ddz.ops.errand; who has something to say answers with a Report."""
+    """Published on NATS core subject ddz.errand; who has something to say answers with a Report."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
