@@ -193,6 +193,7 @@ EDGE: Final = Board(
         ),
         "Log-ins": (
             graph("Log-ins", "ops", rate("ddz_logins_total", "method, result")),
+            graph("Acts of operators", "ops", rate("ddz_admin_acts_total", "act, outcome")),
             graph("Lobby streams", "short", level("ddz_streams", "method", 'job="lobby"')),
             graph("Memory of the gateway", "bytes", level("envoy_server_memory_physical_size", "instance")),
         ),

@@ -33,7 +33,7 @@ HTTP: Final = {
     grpc.StatusCode.UNAUTHENTICATED: 401, grpc.StatusCode.PERMISSION_DENIED: 403, grpc.StatusCode.NOT_FOUND: 404,
     grpc.StatusCode.ALREADY_EXISTS: 409, grpc.StatusCode.RESOURCE_EXHAUSTED: 429, grpc.StatusCode.UNAVAILABLE: 503,
 }  # fmt: skip
-PAGES: Final = ("lobby", "matchmaking", "table", "ledger", "common")
+PAGES: Final = ("lobby", "matchmaking", "table", "ledger", "admin", "common")
 _MADE: Final = "<!-- Made from proto/ by `make proto`; change it there. -->\n"
 _VERBS: Final = ("get", "post", "put", "patch", "delete")
 _INSIDE: Final = "services inside only: the gateway does not know it"

@@ -19,6 +19,9 @@ from services.lobby.account import Reason
 
 ACTS: Final = Counter("ddz_admin_acts", "What operators did, by call and by what came of it", ["act", "outcome"])
 
+for _method in admin_pb2.DESCRIPTOR.services_by_name["AdminService"].methods:
+    ACTS.labels(_method.name, "done")  # shown as 0 until there is one
+
 DONE: Final = "done"
 FAULT: Final = "FAULT"
 # What a repeat of the act may well find otherwise, so that it is tried anew.

@@ -109,7 +109,8 @@ def open_table(
 def decide(table: Table, command: commands.Command, now_ms: int, draw: int, *, closed: bool = False) -> Decision:
     """The events of a command and the table after them; no events when it changes nothing.
 
-    `draw` is a random number of 32 bits; in a system that is `closed` no hand begins. Raises a Refusal with a typed reason; the table is a value and never changes.
+    `draw` is a random number of 32 bits; in a system that is `closed` no hand begins. Raises a Refusal with a typed
+    reason; the table is a value and never changes.
     """
     draft = Draft(table, now_ms, draw, closed)
     match command:

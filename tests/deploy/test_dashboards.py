@@ -22,8 +22,8 @@ pytestmark = pytest.mark.timeout(300)  # the first of them may start the whole s
 _DEADLINE_S = 60
 _SERIES_A_PROCESS = 3_000  # with every room, method and status of a process that has seen everything
 _LABELS = {
-    "by", "client", "code", "error", "flow", "kind", "le", "method", "outcome", "reason", "result", "room", "stage",
-    "where", "why", "book",
+    "act", "by", "client", "code", "error", "flow", "kind", "le", "method", "outcome", "reason", "result", "room",
+    "stage", "where", "why", "book",
 }  # fmt: skip
 _OF_PROMETHEUS = {"__name__", "instance", "job"}
 _AN_ID = re.compile(r"^p\d+$|^[mtx][0-9a-f]{20}|^\d+\.\d+\.\d+\.\d+|[0-9a-f]{8}-[0-9a-f]{4}-")

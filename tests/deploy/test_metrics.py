@@ -9,8 +9,8 @@ from deploy.local import measured, prometheus
 from deploy.local.folders import ROOT
 
 LABELS = {
-    "book", "by", "client", "code", "error", "flow", "kind", "method", "outcome", "reason", "result", "room", "stage",
-    "where", "why",
+    "act", "book", "by", "client", "code", "error", "flow", "kind", "method", "outcome", "reason", "result", "room",
+    "stage", "where", "why",
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from deploy.reference.pages import PAGES, Reference
 from servicekit.errors import STATUS
 
 FOLDER = reference.PAGES
-WITH_CURL = ("lobby", "matchmaking", "table", "ledger")
+WITH_CURL = ("lobby", "matchmaking", "table", "ledger", "admin")
 _BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _STATUS = re.compile(r"  # (\d{3})$")
 # Every call of curl writes the head of its answer to a file of its own, whatever becomes of its output.

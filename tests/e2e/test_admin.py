@@ -252,6 +252,8 @@ async def test_maintenance_holds_the_next_hand_and_outlives_every_process(office
         views = [await doors.enter_async_context(one.table(table_id)) for one in people]
         playing = [asyncio.create_task(Player().play(view, 2)) for view in views]
         try:
+            async with asyncio.timeout(60):
+                await views[0].until(lambda state: bool(state.seats[state.you].cards.cards))
             await office.do("SetMaintenance", on=True, message="back at noon")
             async with asyncio.timeout(60):
                 await views[0].until(lambda _: views[0].notice.message == "back at noon")

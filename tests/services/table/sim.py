@@ -49,6 +49,7 @@ class Sim:
     rng: random.Random = field(default_factory=lambda: random.Random(1))
     balances: dict[str, int] = field(default_factory=dict)
     records: list[object] = field(default_factory=list)
+    closed: bool = False  # maintenance
 
     @staticmethod
     def open(of: Terms, *persons: Person, idle_ms: int = 60_000, balance: int = 10_000, seed: int = 1) -> Sim:
@@ -66,7 +67,7 @@ class Sim:
 
     def decide(self, command: commands.Command, draw: int) -> list[events.Event]:
         """Decides and folds; what is pending stays so."""
-        stamped, after = life.decide(self.table, command, self.now_ms, draw)
+        stamped, after = life.decide(self.table, command, self.now_ms, draw, closed=self.closed)
         folded = self.table
         for one in stamped:
             folded = log.fold("t1", folded, one)

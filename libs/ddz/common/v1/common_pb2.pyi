@@ -111,9 +111,9 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_TOO_LATE: _Reason.ValueType  # 62
     """the match was already made"""
     REASON_BANNED: _Reason.ValueType  # 63
-    """an operator has shut the account"""
+    """an operator has shut the account, until `until_ms` in `data`"""
     REASON_MAINTENANCE: _Reason.ValueType  # 64
-    """closed for a while, on purpose"""
+    """closed for a while, on purpose; `notice` in `data` is the operators' message"""
     REASON_LIMIT_REACHED: _Reason.ValueType  # 65
     """as many as there may be"""
 
@@ -206,9 +206,9 @@ REASON_NAME_TAKEN: Reason.ValueType  # 61
 REASON_TOO_LATE: Reason.ValueType  # 62
 """the match was already made"""
 REASON_BANNED: Reason.ValueType  # 63
-"""an operator has shut the account"""
+"""an operator has shut the account, until `until_ms` in `data`"""
 REASON_MAINTENANCE: Reason.ValueType  # 64
-"""closed for a while, on purpose"""
+"""closed for a while, on purpose; `notice` in `data` is the operators' message"""
 REASON_LIMIT_REACHED: Reason.ValueType  # 65
 """as many as there may be"""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015

@@ -119,7 +119,7 @@ class LobbyServiceServicer:
     def Login(self, request, context):
         """Logs in as a guest by device key, or by name and password; a new device key is a new guest.
         Callers: anybody, without a token.
-        Refuses: BAD_CREDENTIALS, RATE_LIMITED, OVERLOADED.
+        Refuses: BAD_CREDENTIALS, BANNED, RATE_LIMITED, OVERLOADED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -137,7 +137,7 @@ class LobbyServiceServicer:
     def Refresh(self, request, context):
         """A new token for a refresh token, which is used up.
         Callers: anybody, without a token.
-        Refuses: UNAUTHENTICATED.
+        Refuses: UNAUTHENTICATED, BANNED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -175,7 +175,8 @@ class LobbyServiceServicer:
 
     def CreateTable(self, request, context):
         """Opens a table in a room of seats by choice and seats the caller there.
-        Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED, RATE_LIMITED.
+        Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED, RATE_LIMITED,
+        BANNED, MAINTENANCE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -192,7 +193,7 @@ class LobbyServiceServicer:
     def Sit(self, request, context):
         """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat.
         Refuses: NOT_FOUND, FORBIDDEN, ROOM_FULL, SEAT_TAKEN, ALREADY_SEATED, BELOW_MINIMUM, ABOVE_MAXIMUM, TABLE_CLOSED,
-        RATE_LIMITED.
+        RATE_LIMITED, BANNED, MAINTENANCE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -200,7 +201,7 @@ class LobbyServiceServicer:
 
     def Observe(self, request, context):
         """Becomes an observer of one taken seat; again with another seat moves there. Its cards are seen by its player's leave.
-        Refuses: NOT_FOUND, FORBIDDEN, ALREADY_SEATED, TABLE_CLOSED, RATE_LIMITED.
+        Refuses: NOT_FOUND, FORBIDDEN, ALREADY_SEATED, TABLE_CLOSED, RATE_LIMITED, BANNED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -215,7 +216,8 @@ class LobbyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateProfile(self, request, context):
-        """Sets the caller's name and picture; tables show them from his next seat on.
+        """Sets the caller's name and picture; tables show them from his next seat on. Who is muted cannot.
+        Refuses: INVALID, FORBIDDEN.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -231,7 +233,7 @@ class LobbyServiceServicer:
     def WatchLobby(self, request, context):
         """The rooms and tables of the lobby as they change: first all of them, then what is new, and at least every 15 s a
         message that may be empty.
-        Refuses: NOT_FOUND, LIMIT_REACHED.
+        Refuses: NOT_FOUND, LIMIT_REACHED, BANNED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,7 +36,7 @@ class LobbyServiceStub:
     Login: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.LoginRequest, _lobby_pb2.LoginResponse]
     """Logs in as a guest by device key, or by name and password; a new device key is a new guest.
     Callers: anybody, without a token.
-    Refuses: BAD_CREDENTIALS, RATE_LIMITED, OVERLOADED.
+    Refuses: BAD_CREDENTIALS, BANNED, RATE_LIMITED, OVERLOADED.
     """
     Register: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.RegisterRequest, _lobby_pb2.RegisterResponse]
     """Makes an account with name and password.
@@ -46,7 +46,7 @@ class LobbyServiceStub:
     Refresh: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.RefreshRequest, _lobby_pb2.RefreshResponse]
     """A new token for a refresh token, which is used up.
     Callers: anybody, without a token.
-    Refuses: UNAUTHENTICATED.
+    Refuses: UNAUTHENTICATED, BANNED.
     """
     ListKeys: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListKeysRequest, _lobby_pb2.ListKeysResponse]
     """The public keys that access tokens can be checked with: of all tokens that are good.
@@ -62,7 +62,8 @@ class LobbyServiceStub:
     """
     CreateTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]
     """Opens a table in a room of seats by choice and seats the caller there.
-    Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED, RATE_LIMITED.
+    Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED, RATE_LIMITED,
+    BANNED, MAINTENANCE.
     """
     FindTable: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.FindTableRequest, _lobby_pb2.FindTableResponse]
     """The table behind a private table's code. Who guesses is RATE_LIMITED.
@@ -71,24 +72,26 @@ class LobbyServiceStub:
     Sit: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.SitRequest, _lobby_pb2.SitResponse]
     """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat.
     Refuses: NOT_FOUND, FORBIDDEN, ROOM_FULL, SEAT_TAKEN, ALREADY_SEATED, BELOW_MINIMUM, ABOVE_MAXIMUM, TABLE_CLOSED,
-    RATE_LIMITED.
+    RATE_LIMITED, BANNED, MAINTENANCE.
     """
     Observe: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ObserveRequest, _lobby_pb2.ObserveResponse]
     """Becomes an observer of one taken seat; again with another seat moves there. Its cards are seen by its player's leave.
-    Refuses: NOT_FOUND, FORBIDDEN, ALREADY_SEATED, TABLE_CLOSED, RATE_LIMITED.
+    Refuses: NOT_FOUND, FORBIDDEN, ALREADY_SEATED, TABLE_CLOSED, RATE_LIMITED, BANNED.
     """
     GetProfile: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.GetProfileRequest, _lobby_pb2.GetProfileResponse]
     """A player's name, rating, title and statistics; of the caller himself his chips and his table too.
     Refuses: NOT_FOUND.
     """
     UpdateProfile: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.UpdateProfileRequest, _lobby_pb2.UpdateProfileResponse]
-    """Sets the caller's name and picture; tables show them from his next seat on."""
+    """Sets the caller's name and picture; tables show them from his next seat on. Who is muted cannot.
+    Refuses: INVALID, FORBIDDEN.
+    """
     ListLeaders: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListLeadersRequest, _lobby_pb2.ListLeadersResponse]
     """The highest ratings or chips, with names and titles."""
     WatchLobby: _grpc.UnaryStreamMultiCallable[_lobby_pb2.WatchLobbyRequest, _lobby_pb2.WatchLobbyResponse]
     """The rooms and tables of the lobby as they change: first all of them, then what is new, and at least every 15 s a
     message that may be empty.
-    Refuses: NOT_FOUND, LIMIT_REACHED.
+    Refuses: NOT_FOUND, LIMIT_REACHED, BANNED.
     """
 
 @_typing.type_check_only
@@ -99,7 +102,7 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     Login: _aio.UnaryUnaryMultiCallable[_lobby_pb2.LoginRequest, _lobby_pb2.LoginResponse]  # type: ignore[assignment]
     """Logs in as a guest by device key, or by name and password; a new device key is a new guest.
     Callers: anybody, without a token.
-    Refuses: BAD_CREDENTIALS, RATE_LIMITED, OVERLOADED.
+    Refuses: BAD_CREDENTIALS, BANNED, RATE_LIMITED, OVERLOADED.
     """
     Register: _aio.UnaryUnaryMultiCallable[_lobby_pb2.RegisterRequest, _lobby_pb2.RegisterResponse]  # type: ignore[assignment]
     """Makes an account with name and password.
@@ -109,7 +112,7 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     Refresh: _aio.UnaryUnaryMultiCallable[_lobby_pb2.RefreshRequest, _lobby_pb2.RefreshResponse]  # type: ignore[assignment]
     """A new token for a refresh token, which is used up.
     Callers: anybody, without a token.
-    Refuses: UNAUTHENTICATED.
+    Refuses: UNAUTHENTICATED, BANNED.
     """
     ListKeys: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListKeysRequest, _lobby_pb2.ListKeysResponse]  # type: ignore[assignment]
     """The public keys that access tokens can be checked with: of all tokens that are good.
@@ -125,7 +128,8 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     """
     CreateTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.CreateTableRequest, _lobby_pb2.CreateTableResponse]  # type: ignore[assignment]
     """Opens a table in a room of seats by choice and seats the caller there.
-    Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED, RATE_LIMITED.
+    Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED, RATE_LIMITED,
+    BANNED, MAINTENANCE.
     """
     FindTable: _aio.UnaryUnaryMultiCallable[_lobby_pb2.FindTableRequest, _lobby_pb2.FindTableResponse]  # type: ignore[assignment]
     """The table behind a private table's code. Who guesses is RATE_LIMITED.
@@ -134,24 +138,26 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     Sit: _aio.UnaryUnaryMultiCallable[_lobby_pb2.SitRequest, _lobby_pb2.SitResponse]  # type: ignore[assignment]
     """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat.
     Refuses: NOT_FOUND, FORBIDDEN, ROOM_FULL, SEAT_TAKEN, ALREADY_SEATED, BELOW_MINIMUM, ABOVE_MAXIMUM, TABLE_CLOSED,
-    RATE_LIMITED.
+    RATE_LIMITED, BANNED, MAINTENANCE.
     """
     Observe: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ObserveRequest, _lobby_pb2.ObserveResponse]  # type: ignore[assignment]
     """Becomes an observer of one taken seat; again with another seat moves there. Its cards are seen by its player's leave.
-    Refuses: NOT_FOUND, FORBIDDEN, ALREADY_SEATED, TABLE_CLOSED, RATE_LIMITED.
+    Refuses: NOT_FOUND, FORBIDDEN, ALREADY_SEATED, TABLE_CLOSED, RATE_LIMITED, BANNED.
     """
     GetProfile: _aio.UnaryUnaryMultiCallable[_lobby_pb2.GetProfileRequest, _lobby_pb2.GetProfileResponse]  # type: ignore[assignment]
     """A player's name, rating, title and statistics; of the caller himself his chips and his table too.
     Refuses: NOT_FOUND.
     """
     UpdateProfile: _aio.UnaryUnaryMultiCallable[_lobby_pb2.UpdateProfileRequest, _lobby_pb2.UpdateProfileResponse]  # type: ignore[assignment]
-    """Sets the caller's name and picture; tables show them from his next seat on."""
+    """Sets the caller's name and picture; tables show them from his next seat on. Who is muted cannot.
+    Refuses: INVALID, FORBIDDEN.
+    """
     ListLeaders: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListLeadersRequest, _lobby_pb2.ListLeadersResponse]  # type: ignore[assignment]
     """The highest ratings or chips, with names and titles."""
     WatchLobby: _aio.UnaryStreamMultiCallable[_lobby_pb2.WatchLobbyRequest, _lobby_pb2.WatchLobbyResponse]  # type: ignore[assignment]
     """The rooms and tables of the lobby as they change: first all of them, then what is new, and at least every 15 s a
     message that may be empty.
-    Refuses: NOT_FOUND, LIMIT_REACHED.
+    Refuses: NOT_FOUND, LIMIT_REACHED, BANNED.
     """
 
 class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -165,7 +171,7 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_lobby_pb2.LoginResponse, _abc.Awaitable[_lobby_pb2.LoginResponse]]:
         """Logs in as a guest by device key, or by name and password; a new device key is a new guest.
         Callers: anybody, without a token.
-        Refuses: BAD_CREDENTIALS, RATE_LIMITED, OVERLOADED.
+        Refuses: BAD_CREDENTIALS, BANNED, RATE_LIMITED, OVERLOADED.
         """
 
     @_abc_1.abstractmethod
@@ -187,7 +193,7 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_lobby_pb2.RefreshResponse, _abc.Awaitable[_lobby_pb2.RefreshResponse]]:
         """A new token for a refresh token, which is used up.
         Callers: anybody, without a token.
-        Refuses: UNAUTHENTICATED.
+        Refuses: UNAUTHENTICATED, BANNED.
         """
 
     @_abc_1.abstractmethod
@@ -233,7 +239,8 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.CreateTableResponse, _abc.Awaitable[_lobby_pb2.CreateTableResponse]]:
         """Opens a table in a room of seats by choice and seats the caller there.
-        Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED, RATE_LIMITED.
+        Refuses: NOT_FOUND, FORBIDDEN, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, KEY_CONFLICT, TABLE_CLOSED, RATE_LIMITED,
+        BANNED, MAINTENANCE.
         """
 
     @_abc_1.abstractmethod
@@ -254,7 +261,7 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_lobby_pb2.SitResponse, _abc.Awaitable[_lobby_pb2.SitResponse]]:
         """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat.
         Refuses: NOT_FOUND, FORBIDDEN, ROOM_FULL, SEAT_TAKEN, ALREADY_SEATED, BELOW_MINIMUM, ABOVE_MAXIMUM, TABLE_CLOSED,
-        RATE_LIMITED.
+        RATE_LIMITED, BANNED, MAINTENANCE.
         """
 
     @_abc_1.abstractmethod
@@ -264,7 +271,7 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.ObserveResponse, _abc.Awaitable[_lobby_pb2.ObserveResponse]]:
         """Becomes an observer of one taken seat; again with another seat moves there. Its cards are seen by its player's leave.
-        Refuses: NOT_FOUND, FORBIDDEN, ALREADY_SEATED, TABLE_CLOSED, RATE_LIMITED.
+        Refuses: NOT_FOUND, FORBIDDEN, ALREADY_SEATED, TABLE_CLOSED, RATE_LIMITED, BANNED.
         """
 
     @_abc_1.abstractmethod
@@ -283,7 +290,9 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.UpdateProfileRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.UpdateProfileResponse, _abc.Awaitable[_lobby_pb2.UpdateProfileResponse]]:
-        """Sets the caller's name and picture; tables show them from his next seat on."""
+        """Sets the caller's name and picture; tables show them from his next seat on. Who is muted cannot.
+        Refuses: INVALID, FORBIDDEN.
+        """
 
     @_abc_1.abstractmethod
     def ListLeaders(
@@ -301,7 +310,7 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_lobby_pb2.WatchLobbyResponse], _abc.AsyncIterator[_lobby_pb2.WatchLobbyResponse]]:
         """The rooms and tables of the lobby as they change: first all of them, then what is new, and at least every 15 s a
         message that may be empty.
-        Refuses: NOT_FOUND, LIMIT_REACHED.
+        Refuses: NOT_FOUND, LIMIT_REACHED, BANNED.
         """
 
 def add_LobbyServiceServicer_to_server(servicer: LobbyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -62,7 +62,8 @@ class MatchmakingServiceServicer:
     def Join(self, request, context):
         """Queues the caller for a room; the same caller again gets the same ticket. ALREADY_SEATED comes with the `table_id` of
         the table that he still sits at, LIMIT_REACHED when too many wait already.
-        Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
+        Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED, BANNED,
+        MAINTENANCE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -70,7 +71,8 @@ class MatchmakingServiceServicer:
 
     def QuickStart(self, request, context):
         """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
-        Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
+        Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED, BANNED,
+        MAINTENANCE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,11 +34,13 @@ class MatchmakingServiceStub:
     Join: _grpc.UnaryUnaryMultiCallable[_matchmaking_pb2.JoinRequest, _matchmaking_pb2.JoinResponse]
     """Queues the caller for a room; the same caller again gets the same ticket. ALREADY_SEATED comes with the `table_id` of
     the table that he still sits at, LIMIT_REACHED when too many wait already.
-    Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
+    Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED, BANNED,
+    MAINTENANCE.
     """
     QuickStart: _grpc.UnaryUnaryMultiCallable[_matchmaking_pb2.QuickStartRequest, _matchmaking_pb2.QuickStartResponse]
     """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
-    Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
+    Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED, BANNED,
+    MAINTENANCE.
     """
     Cancel: _grpc.UnaryUnaryMultiCallable[_matchmaking_pb2.CancelRequest, _matchmaking_pb2.CancelResponse]
     """Takes the caller out of the queue; TOO_LATE, with the `table_id`, once he is matched.
@@ -55,11 +57,13 @@ class MatchmakingServiceAsyncStub(MatchmakingServiceStub):
     Join: _aio.UnaryUnaryMultiCallable[_matchmaking_pb2.JoinRequest, _matchmaking_pb2.JoinResponse]  # type: ignore[assignment]
     """Queues the caller for a room; the same caller again gets the same ticket. ALREADY_SEATED comes with the `table_id` of
     the table that he still sits at, LIMIT_REACHED when too many wait already.
-    Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
+    Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED, BANNED,
+    MAINTENANCE.
     """
     QuickStart: _aio.UnaryUnaryMultiCallable[_matchmaking_pb2.QuickStartRequest, _matchmaking_pb2.QuickStartResponse]  # type: ignore[assignment]
     """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
-    Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
+    Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED, BANNED,
+    MAINTENANCE.
     """
     Cancel: _aio.UnaryUnaryMultiCallable[_matchmaking_pb2.CancelRequest, _matchmaking_pb2.CancelResponse]  # type: ignore[assignment]
     """Takes the caller out of the queue; TOO_LATE, with the `table_id`, once he is matched.
@@ -79,7 +83,8 @@ class MatchmakingServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_matchmaking_pb2.JoinResponse, _abc.Awaitable[_matchmaking_pb2.JoinResponse]]:
         """Queues the caller for a room; the same caller again gets the same ticket. ALREADY_SEATED comes with the `table_id` of
         the table that he still sits at, LIMIT_REACHED when too many wait already.
-        Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
+        Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED, BANNED,
+        MAINTENANCE.
         """
 
     @_abc_1.abstractmethod
@@ -89,7 +94,8 @@ class MatchmakingServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_matchmaking_pb2.QuickStartResponse, _abc.Awaitable[_matchmaking_pb2.QuickStartResponse]]:
         """Queues the caller for the best room for his chips, of one book or of any; like Join when he waits already.
-        Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED.
+        Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED, BANNED,
+        MAINTENANCE.
         """
 
     @_abc_1.abstractmethod

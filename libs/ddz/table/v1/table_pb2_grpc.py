@@ -65,7 +65,7 @@ class TableServiceServicer:
         """Commands up and events down on one stream (native clients). The first request names the table, and what is known
         already. Each command is answered by a frame, `accepted` or `refused`, or with the events that it led to. A person's
         newest stream of a table replaces the one before.
-        Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+        Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING, BANNED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -76,7 +76,7 @@ class TableServiceServicer:
         Callers: a player at the table for his own seat; an observer may only leave.
         Refuses: NOT_FOUND, NOT_A_PLAYER, NOT_YOUR_TURN, WRONG_PHASE, MALFORMED, ILLEGAL_COMBO, AMBIGUOUS_COMBO,
         DOES_NOT_BEAT, CARD_NOT_HELD, DUPLICATE_CARD, INVALID_PASS, BID_TOO_LOW, ROB_NOT_ALLOWED, SHOW_NOT_ALLOWED,
-        BOMB_LIMIT, BASE_OUT_OF_BOUNDS, TABLE_CLOSED.
+        BOMB_LIMIT, BASE_OUT_OF_BOUNDS, TABLE_CLOSED, BANNED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -85,7 +85,7 @@ class TableServiceServicer:
     def Watch(self, request, context):
         """A snapshot, or what came after `after_seq`, then events as they happen, and heartbeats.
         Callers: a player or an observer of the table; each sees what the rules let him.
-        Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+        Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING, BANNED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -288,7 +288,7 @@ class TableInternalServiceServicer:
     def Open(self, request, context):
         """Makes a table; idempotent by table_id. With players (a match) they are seated at once.
         Callers: matchmaking and the lobby.
-        Refuses: KEY_CONFLICT, DRAINING.
+        Refuses: KEY_CONFLICT, DRAINING, MAINTENANCE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

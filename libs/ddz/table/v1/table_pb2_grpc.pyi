@@ -37,19 +37,19 @@ class TableServiceStub:
     """Commands up and events down on one stream (native clients). The first request names the table, and what is known
     already. Each command is answered by a frame, `accepted` or `refused`, or with the events that it led to. A person's
     newest stream of a table replaces the one before.
-    Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+    Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING, BANNED.
     """
     Act: _grpc.UnaryUnaryMultiCallable[_table_pb2.ActRequest, _table_pb2.ActResponse]
     """One command (browsers and REST). The answer comes when it is in the table's log; what it led to comes by Watch.
     Callers: a player at the table for his own seat; an observer may only leave.
     Refuses: NOT_FOUND, NOT_A_PLAYER, NOT_YOUR_TURN, WRONG_PHASE, MALFORMED, ILLEGAL_COMBO, AMBIGUOUS_COMBO,
     DOES_NOT_BEAT, CARD_NOT_HELD, DUPLICATE_CARD, INVALID_PASS, BID_TOO_LOW, ROB_NOT_ALLOWED, SHOW_NOT_ALLOWED,
-    BOMB_LIMIT, BASE_OUT_OF_BOUNDS, TABLE_CLOSED.
+    BOMB_LIMIT, BASE_OUT_OF_BOUNDS, TABLE_CLOSED, BANNED.
     """
     Watch: _grpc.UnaryStreamMultiCallable[_table_pb2.WatchRequest, _table_pb2.WatchResponse]
     """A snapshot, or what came after `after_seq`, then events as they happen, and heartbeats.
     Callers: a player or an observer of the table; each sees what the rules let him.
-    Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+    Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING, BANNED.
     """
     GetTable: _grpc.UnaryUnaryMultiCallable[_table_pb2.GetTableRequest, _table_pb2.GetTableResponse]
     """The table as the caller may see it now.
@@ -66,19 +66,19 @@ class TableServiceAsyncStub(TableServiceStub):
     """Commands up and events down on one stream (native clients). The first request names the table, and what is known
     already. Each command is answered by a frame, `accepted` or `refused`, or with the events that it led to. A person's
     newest stream of a table replaces the one before.
-    Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+    Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING, BANNED.
     """
     Act: _aio.UnaryUnaryMultiCallable[_table_pb2.ActRequest, _table_pb2.ActResponse]  # type: ignore[assignment]
     """One command (browsers and REST). The answer comes when it is in the table's log; what it led to comes by Watch.
     Callers: a player at the table for his own seat; an observer may only leave.
     Refuses: NOT_FOUND, NOT_A_PLAYER, NOT_YOUR_TURN, WRONG_PHASE, MALFORMED, ILLEGAL_COMBO, AMBIGUOUS_COMBO,
     DOES_NOT_BEAT, CARD_NOT_HELD, DUPLICATE_CARD, INVALID_PASS, BID_TOO_LOW, ROB_NOT_ALLOWED, SHOW_NOT_ALLOWED,
-    BOMB_LIMIT, BASE_OUT_OF_BOUNDS, TABLE_CLOSED.
+    BOMB_LIMIT, BASE_OUT_OF_BOUNDS, TABLE_CLOSED, BANNED.
     """
     Watch: _aio.UnaryStreamMultiCallable[_table_pb2.WatchRequest, _table_pb2.WatchResponse]  # type: ignore[assignment]
     """A snapshot, or what came after `after_seq`, then events as they happen, and heartbeats.
     Callers: a player or an observer of the table; each sees what the rules let him.
-    Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+    Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING, BANNED.
     """
     GetTable: _aio.UnaryUnaryMultiCallable[_table_pb2.GetTableRequest, _table_pb2.GetTableResponse]  # type: ignore[assignment]
     """The table as the caller may see it now.
@@ -98,7 +98,7 @@ class TableServiceServicer(metaclass=_abc_1.ABCMeta):
         """Commands up and events down on one stream (native clients). The first request names the table, and what is known
         already. Each command is answered by a frame, `accepted` or `refused`, or with the events that it led to. A person's
         newest stream of a table replaces the one before.
-        Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+        Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING, BANNED.
         """
 
     @_abc_1.abstractmethod
@@ -111,7 +111,7 @@ class TableServiceServicer(metaclass=_abc_1.ABCMeta):
         Callers: a player at the table for his own seat; an observer may only leave.
         Refuses: NOT_FOUND, NOT_A_PLAYER, NOT_YOUR_TURN, WRONG_PHASE, MALFORMED, ILLEGAL_COMBO, AMBIGUOUS_COMBO,
         DOES_NOT_BEAT, CARD_NOT_HELD, DUPLICATE_CARD, INVALID_PASS, BID_TOO_LOW, ROB_NOT_ALLOWED, SHOW_NOT_ALLOWED,
-        BOMB_LIMIT, BASE_OUT_OF_BOUNDS, TABLE_CLOSED.
+        BOMB_LIMIT, BASE_OUT_OF_BOUNDS, TABLE_CLOSED, BANNED.
         """
 
     @_abc_1.abstractmethod
@@ -122,7 +122,7 @@ class TableServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_table_pb2.WatchResponse], _abc.AsyncIterator[_table_pb2.WatchResponse]]:
         """A snapshot, or what came after `after_seq`, then events as they happen, and heartbeats.
         Callers: a player or an observer of the table; each sees what the rules let him.
-        Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING.
+        Refuses: NOT_FOUND, NOT_A_PLAYER, DRAINING, BANNED.
         """
 
     @_abc_1.abstractmethod
@@ -148,7 +148,7 @@ class TableInternalServiceStub:
     Open: _grpc.UnaryUnaryMultiCallable[_table_pb2.OpenRequest, _table_pb2.OpenResponse]
     """Makes a table; idempotent by table_id. With players (a match) they are seated at once.
     Callers: matchmaking and the lobby.
-    Refuses: KEY_CONFLICT, DRAINING.
+    Refuses: KEY_CONFLICT, DRAINING, MAINTENANCE.
     """
     Sit: _grpc.UnaryUnaryMultiCallable[_table_pb2.SitRequest, _table_pb2.SitResponse]
     """Seats a player; the same player again gets the same seat.
@@ -179,7 +179,7 @@ class TableInternalServiceAsyncStub(TableInternalServiceStub):
     Open: _aio.UnaryUnaryMultiCallable[_table_pb2.OpenRequest, _table_pb2.OpenResponse]  # type: ignore[assignment]
     """Makes a table; idempotent by table_id. With players (a match) they are seated at once.
     Callers: matchmaking and the lobby.
-    Refuses: KEY_CONFLICT, DRAINING.
+    Refuses: KEY_CONFLICT, DRAINING, MAINTENANCE.
     """
     Sit: _aio.UnaryUnaryMultiCallable[_table_pb2.SitRequest, _table_pb2.SitResponse]  # type: ignore[assignment]
     """Seats a player; the same player again gets the same seat.
@@ -213,7 +213,7 @@ class TableInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_table_pb2.OpenResponse, _abc.Awaitable[_table_pb2.OpenResponse]]:
         """Makes a table; idempotent by table_id. With players (a match) they are seated at once.
         Callers: matchmaking and the lobby.
-        Refuses: KEY_CONFLICT, DRAINING.
+        Refuses: KEY_CONFLICT, DRAINING, MAINTENANCE.
         """
 
     @_abc_1.abstractmethod
