@@ -209,8 +209,8 @@ class Actor:
             if command is None:
                 return table.seq
             now_ms = max(self._node.now_ms(), table.since_ms)
-            draw = random.getrandbits(32)
-            stamped, after = life.decide(table, command, now_ms, draw, closed=self._node.orders.closed)
+            closed = self._node.orders.closed
+            stamped, after = life.decide(table, command, now_ms, random.getrandbits(32), closed=closed)
         except Refusal as refusal:
             if await self._read_on():
                 return None
@@ -367,10 +367,9 @@ class Actor:
             for player_id, connection in dead:
                 await self._told(commands.Disconnect(player_id, connection))
         table = await self.refresh()
-        wake = wake_at_ms(table)
-        self._arm(wake)
-        deadline_ms = self._deadline_ms(table, wake, self._node.now_ms())
-        await self._node.store.set_deadline(self.table_id, table.seq, deadline_ms)
+        self._arm(wake_at_ms(table))
+        due_ms = self._deadline_ms(table, wake_at_ms(table), self._node.now_ms())
+        await self._node.store.set_deadline(self.table_id, table.seq, due_ms)
 
     def _deadline_ms(self, table: Table, wake: int | None, now_ms: int) -> int | None:
         """When some node must look at the table; None when it is closed."""
@@ -384,5 +383,5 @@ class Actor:
         """Lets go of timers and tasks; the table lives on in its log."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None
+            self._timer = None
         self._outside.close()

@@ -29,7 +29,7 @@ from services.table.fanout import Stream
 from services.table.news import News
 from services.table.record import record_of
 from services.table.store import Store
-from services.table.table import SEATS, Stage, Table
+from services.table.table import Stage, Table
 from services.table.terms import Person, Reason, Terms
 
 _log = logs.get("node")
@@ -127,7 +127,7 @@ class Node:
         await actor.open(decision)
         table = actor.table
         assert table is not None
-        if table.terms.room_id != terms.room_id or not {person.player_id for person in persons} <= _known(table):
+        if table.terms.room_id != terms.room_id or not {person.player_id for person in persons} <= table.known:
             raise Refusal(Reason.KEY_CONFLICT, "this table id was opened for others", field="table_id")
         return table.seq
 
@@ -312,7 +312,6 @@ class Node:
         with contextlib.suppress(StoreLost):  # it is due again in a second
             try:
                 await self.actor(table_id).take_up()
-                self.actor(table_id).tell(commands.Proceed())  # nobody may have served it when the system was opened
             except Refusal as refusal:
                 if refusal.reason == Reason.NOT_FOUND:
                     await self.store.set_deadline(table_id, 0, None)
@@ -401,9 +400,3 @@ class Node:
 
 def _new_id(settings: Settings) -> str:
     return f"{settings.node_id}-{secrets.token_hex(4)}"
-
-
-def _known(table: Table) -> set[str]:
-    """Everybody who sits here or played the last hand."""
-    persons = [table.seats[number].person for number in SEATS]
-    return {person.player_id for person in (*persons, *table.players) if person is not None}

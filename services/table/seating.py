@@ -122,6 +122,7 @@ def connect(draft: Draft, command: commands.Connect) -> None:
         draft.emit(events.PresenceSet(number, True, command.connection))
         if table.seats[number].trustee is Trustee.AWAY:
             draft.emit(events.TrusteeSet(number, None))
+        proceed(draft)  # a hand may have been held back until nobody served the table any more
     elif table.observer_of(command.player_id):
         draft.emit(events.ObserverPresenceSet(command.player_id, True, command.connection))
 

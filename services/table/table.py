@@ -195,6 +195,12 @@ class Table:
         seats = [(seat.person.player_id, seat.connection) for seat in self.seats if seat.person and seat.connection]
         return seats + [(one.person.player_id, one.connection) for one in self.observers if one.connection]
 
+    @property
+    def known(self) -> set[str]:
+        """Everybody who sits here or played the last hand."""
+        seated = [seat.person for seat in self.seats if seat.person is not None]
+        return {person.player_id for person in (*seated, *self.players)}
+
     def seat_of(self, player_id: str) -> int | None:
         """The seat that belongs to an account."""
         for number, seat in enumerate(self.seats):

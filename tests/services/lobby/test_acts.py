@@ -48,7 +48,7 @@ async def test_a_repeat_gets_the_first_answer(acts: Acts) -> None:
     assert work.ends == [8]
     for other in ({"chips": 6}, {"operator": "p3"}):
         with pytest.raises(Refusal, match="KEY_CONFLICT"):
-            await do(acts, act_id, work, **other)  # type: ignore[arg-type]
+            await do(acts, act_id, work, **other)
 
 
 async def test_a_refusal_is_an_answer_unless_it_is_in_passing(acts: Acts) -> None:

@@ -47,6 +47,17 @@ def test_who_comes_in_maintenance_begins_no_hand() -> None:
     assert any(isinstance(event, events.HandOpening) for event in sim.do(commands.Proceed()))
 
 
+def test_who_comes_back_after_maintenance_begins_the_hand() -> None:
+    sim = happy_table(1, 2)
+    sim.closed = True
+    sim.sit(3)
+    sim.connect_all()
+    sim.act(2, commands.Ready(True))
+    sim.do(commands.Disconnect("p1", "c0"))
+    sim.closed = False
+    assert any(isinstance(event, events.HandOpening) for event in sim.do(commands.Connect("p1", "c9")))
+
+
 def test_nothing_follows_where_nothing_was_held_back() -> None:
     for sim in (happy_table(1, 2), happy_table(1, 2, 3), rob_match()):
         assert sim.do(commands.Proceed()) == []
