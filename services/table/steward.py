@@ -83,28 +83,47 @@ class Steward:
     async def void_table(self, table_id: str, reason: str) -> str:
         """Ends a table, and closes its hand in the ledger; the hand that is void, empty when none was played.
 
-        Raises NOT_FOUND, UNAVAILABLE. A hand that the ledger has settled meanwhile stays settled.
+        Raises NOT_FOUND, UNAVAILABLE. A hand that the ledger has settled meanwhile stays settled. A table whose log
+        cannot be read for a fault of ours is put aside: its log stays for a while, and no node looks at it any more.
         """
         actor = self._node.actor(table_id)
-        before = await actor.refresh()
-        await actor.ask(lambda _: commands.VoidTable())
+        try:
+            before = await actor.refresh()
+            await actor.ask(lambda _: commands.VoidTable())
+        except AssertionError:  # the actor has told of it
+            hand_id = hand_of(await self._messages(table_id))[0]
+            await self._node.store.put_aside(table_id, self._node.settings.keep_ms)
+            actor.audience.gone()
+        else:
+            hand_id = "" if before.stage in (Stage.WAITING, Stage.COUNTDOWN) else before.hand_id
         # Of a closed table too: an earlier call may not have come as far as the ledger.
-        if before.stage in (Stage.OPENING, Stage.HAND, Stage.SETTLING, Stage.CLOSED) and before.hand_id:
-            voided = await self._ledger.void_if_open(before.hand_id, reason)
-            return before.hand_id if voided else ""
-        return ""
+        return hand_id if hand_id and await self._ledger.void_if_open(hand_id, reason) else ""
 
     async def read_log(self, table_id: str, after_seq: int) -> tuple[list[events_pb2.Event], str]:
-        """The events behind one, without what nobody but a player may know of a live hand; and that hand's id."""
-        table = await self._node.actor(table_id).refresh()
-        live = table.stage in (Stage.OPENING, Stage.HAND)
-        found = [
-            told_of(message, table.hand_seq if live else table.seq + 1)
-            for entry in await self._node.store.history(table_id)
-            for message in log.messages(entry)
-            if after_seq < message.seq <= table.seq
-        ]
-        return found, table.hand_id if live else ""
+        """The events behind one, without what nobody but a player may know of a live hand; and that hand's id.
+
+        Of a table whose log cannot be read for a fault of ours the last hand counts as live. Raises NOT_FOUND.
+        """
+        messages = await self._messages(table_id)
+        hand_id, first_seq = hand_of(messages)
+        try:
+            table = await self._node.actor(table_id).refresh()
+        except AssertionError:
+            pass
+        else:
+            messages = [message for message in messages if message.seq <= table.seq]
+            live = table.stage in (Stage.OPENING, Stage.HAND)
+            hand_id, first_seq = (table.hand_id, table.hand_seq) if live else ("", table.seq + 1)
+        return [told_of(message, first_seq) for message in messages if message.seq > after_seq], hand_id
+
+    async def _messages(self, table_id: str) -> list[events_pb2.Event]:
+        return [message for entry in await self._node.store.history(table_id) for message in log.messages(entry)]
+
+
+def hand_of(messages: list[events_pb2.Event]) -> tuple[str, int]:
+    """The last hand that was opened, and the number of the event that did; without one everything is its."""
+    opened = [message for message in messages if message.HasField("hand_opening")]
+    return (opened[-1].hand_opening.hand_id, opened[-1].seq) if opened else ("", 0)
 
 
 async def _to_nobody(_healthy: bool) -> None:

@@ -92,6 +92,12 @@ class Store:
         found: list[Any] = await self._pipe.call("XRANGE", f"{{{self._shard(table_id)}}}:t:{table_id}:log", "-", "+")
         return [fields[1] for _, fields in found]
 
+    async def put_aside(self, table_id: str, keep_ms: int) -> None:
+        """Has no node look at a table any more, and keeps its log for so long. Raises StoreLost."""
+        shard = self._shard(table_id)
+        await self._pipe.call("ZREM", f"{{{shard}}}:deadlines", table_id)
+        await self._pipe.call("PEXPIRE", f"{{{shard}}}:t:{table_id}:log", keep_ms)
+
     async def orders(self) -> bytes | None:
         """What operators have ordered (servicekit.orders). Raises StoreLost."""
         found = await self._pipe.call("GET", orders.KEY)
