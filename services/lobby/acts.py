@@ -15,6 +15,7 @@ from ddz.admin.v1 import admin_pb2
 from ddz.common.v1 import common_pb2
 from doudizhu.refusal import Refusal
 from servicekit import errors
+from servicekit.clients import AWAY
 from services.lobby.account import Reason
 
 ACTS: Final = Counter("ddz_admin_acts", "What operators did, by call and by what came of it", ["act", "outcome"])
@@ -66,6 +67,10 @@ class Acts:
             if ended is None:
                 raise
             return _answer(ended, kind)
+        except AWAY as error:
+            ACTS.labels(name, "refused").inc()
+            await self._end(act_id, False, Reason.UNAVAILABLE, type(error).__name__, b"")
+            raise
         except Exception as error:
             ACTS.labels(name, "fault").inc()
             await self._end(act_id, False, FAULT, type(error).__name__, b"")

@@ -12,8 +12,8 @@ from typing import Final
 from servicekit import clients, server
 from servicekit.config import load, setting
 from servicekit.tls import Inside
-from services.table.node import Settings
 from services.table.service import TableService, running
+from services.table.settings import Settings
 
 _HEX: Final = (lambda text: bool(re.fullmatch("(?:[0-9a-fA-F]{2})*", text)), "hex digits, two a byte")
 

@@ -36,12 +36,16 @@ class News:
 
     def __init__(self, bus: Client, node_id: str, background: Background) -> None:
         self._bus = bus
-        self._node_id = node_id.encode()
-        self._own = f"{node_id}:"  # what the ids of this node's streams begin with
+        self.rename(node_id)
         self._background = background
         self._changed: dict[str, tuple[int, traces.Context]] = {}
         self._heard: dict[str, Heard] = {}
         self._subscriptions: dict[str, Subscription] = {}
+
+    def rename(self, node_id: str) -> None:
+        """The node has this id from now on."""
+        self._node_id = node_id.encode()
+        self._own = f"{node_id}:"  # what the ids of this node's streams begin with
 
     def changed(self, before: Table, after: Table) -> None:
         """Tells other nodes how far the table is, if a stream is there or was until now: everybody's is in the log,

@@ -6,17 +6,15 @@ import asyncio
 import contextlib
 import itertools
 import random
-import secrets
 import time
 from collections.abc import AsyncIterator, Coroutine
-from dataclasses import dataclass
 from typing import Any, Final
 
 from nats.aio.client import Client
 
 from ddz.table.v1 import table_pb2
 from doudizhu import Refusal
-from servicekit import ids, logs, metrics, seats
+from servicekit import ids, logs, metrics
 from servicekit.errors import Trouble
 from servicekit.lasting import end, lasting
 from servicekit.orders import Orders
@@ -28,40 +26,14 @@ from services.table.effects import Ledger, Seeds
 from services.table.fanout import Stream
 from services.table.news import News
 from services.table.record import record_of
+from services.table.settings import UNNAMED, Settings
 from services.table.store import Store
 from services.table.table import Stage, Table
 from services.table.terms import Person, Reason, Terms
 
 _log = logs.get("node")
 
-UNNAMED: Final = "table"
-
 _RESUME_EVENTS: Final = 512  # more than so many missed events, and a snapshot is shorter
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a node behaves. Times by their names; limits are numbers of requests and frames."""
-
-    node_id: str = UNNAMED  # a node that comes back under its own name takes the place of the one before
-    shards: int = 64
-    heartbeat_s: float = 15.0
-    mailbox_limit: int = 64
-    stream_limit: int = 256
-    commands_per_s: float = 20.0  # of one stream, on the average
-    commands_burst: int = 60
-    idle_ms: int = 60_000  # an empty table, and outside of hands an absent person, is kept
-    keep_ms: int = 300_000  # a closed table's log is kept
-    poll_s: float = 0.5
-    grace_ms: int = 300  # so long a deadline is left to the node that serves the table
-    retire_s: float = 30.0  # an actor that nobody needs is kept in memory
-    report_s: float = seats.REPORT_S  # between reports to the lobby; who has not reported three times is dead
-    cut_events: int = 60  # a log that has grown so long is cut, between two hands: who takes a table up reads it all
-    review_s: float = 60.0  # so often some node looks at every open table: nothing that was lost stays lost
-    lost_s: float = 600.0  # an open hand of the ledger that is so old, and that no table plays, is void
-    lost_sweep_s: float = 60.0
-    store_patience_s: float = 5.0
-    drain_s: float = 10.0
 
 
 class Node:
@@ -75,7 +47,7 @@ class Node:
         self.seeds = seeds
         self.orders = orders
         # A node that comes back under its old name is another one.
-        self._id = _new_id(settings)
+        self._id = settings.new_id()
         self.news = News(bus, self._id, self.background)
         self._ledger = ledger
         self._actors: dict[str, Actor] = {}
@@ -379,7 +351,8 @@ class Node:
         From now on it has another id: streams that do not come back are those of a node that is dead.
         """
         self._send_away()
-        self._id = _new_id(self.settings)
+        self._id = self.settings.new_id()
+        self.news.rename(self._id)
         with contextlib.suppress(StoreLost):  # it is said again soon
             await self._say_alive()
 
@@ -396,7 +369,3 @@ class Node:
                 await asyncio.gather(*(actor.finish() for actor in list(self._actors.values())))
         except TimeoutError:
             _log.warning("drained too slowly")
-
-
-def _new_id(settings: Settings) -> str:
-    return f"{settings.node_id}-{secrets.token_hex(4)}"

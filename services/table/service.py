@@ -15,8 +15,9 @@ from servicekit.orders import Orders
 from servicekit.pipe import Pipe
 from servicekit.tls import Inside
 from services.table.effects import Ledger, Seeds
-from services.table.node import Node, Settings
+from services.table.node import Node
 from services.table.servicer import TableInternalServicer, TableServicer
+from services.table.settings import Settings
 from services.table.steward import Steward
 from services.table.store import SCRIPTS, Store
 

@@ -25,8 +25,9 @@ from servicekit.config import load
 from servicekit.orders import Orders, nothing
 from services.table.__main__ import Config
 from services.table.effects import Ledger, Seeds
-from services.table.node import Node, Settings
+from services.table.node import Node
 from services.table.service import TableService
+from services.table.settings import Settings
 from services.table.steward import Steward
 
 CHIPS: Final = 1_000_000

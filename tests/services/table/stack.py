@@ -24,7 +24,7 @@ from deploy.local.leash import Leash
 from deploy.local.process import Process
 from servicekit import clients, server
 from services.table import service as table_service
-from services.table.node import Settings
+from services.table.settings import Settings
 
 _CONFIG = server.ServerConfig("127.0.0.1:0", "127.0.0.1:0", "INFO", 1.0)
 _ids = itertools.count(1)

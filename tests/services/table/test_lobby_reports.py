@@ -14,7 +14,7 @@ from servicekit.config import describe
 from services.table import commands
 from services.table.__main__ import Config
 from services.table.news import News, summary_of
-from services.table.node import Settings
+from services.table.settings import Settings
 from services.table.table import Phase
 from tests.services.table.sim import Sim, terms
 

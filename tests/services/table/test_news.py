@@ -9,7 +9,7 @@ from ddz.table.v1 import table_pb2, table_pb2_grpc
 from deploy.local import ports
 from servicekit import clients, server
 from services.table import service as table_service
-from services.table.node import Settings
+from services.table.settings import Settings
 from tests.e2e.proxy import Proxy
 from tests.services.table.stack import Client, Stack, act, fresh, terms
 

@@ -30,7 +30,8 @@ async def break_log(stack: Stack, table_id: str) -> None:
     """Adds an event that cannot come there, as a fault of ours would: nobody can fold the log any more."""
     async with log_of(stack, table_id) as (redis, key):
         [(last, _)] = await redis.xrevrange(key, count=1) or []
-        seq = int(str(last, "ascii").partition("-")[0]) + 5
+        assert isinstance(last, bytes)
+        seq = int(last.partition(b"-")[0]) + 5
         wrong = events_pb2.LogEntry(events=[events_pb2.Event(seq=seq, ready_set=events_pb2.ReadySet(seat=1))])
         await redis.xadd(key, {"e": wrong.SerializeToString()}, id=f"{seq}-0")
 

@@ -35,8 +35,9 @@ from services.matchmaking.store import Patience
 from services.matchmaking.store import Store as QueueStore
 from services.matchmaking.watching import Watching
 from services.table.effects import Ledger, Seeds
-from services.table.node import Node, Settings
+from services.table.node import Node
 from services.table.servicer import TableInternalServicer, TableServicer
+from services.table.settings import Settings
 from services.table.steward import Steward
 from services.table.store import Store as TableStore
 from tests.sim.system.bus import Client
