@@ -1,0 +1,48 @@
+"""What operators tell to all stands on every page until it is over."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+
+from ddz.admin.v1.admin_pb2 import SetMaintenanceRequest
+from ddzclient.client import Gateway
+from ddzclient.session import Session
+from deploy.local.stack import Stack
+from services.lobby import store
+from tests.browser.person import Crowd, Person, until
+from tests.browser.test_pages import in_a_hand, text
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+
+async def maintenance(stack: Stack, on: bool, message: str = "") -> None:
+    async with Gateway(stack.address) as gateway:
+        name, password = f"op-{secrets.token_hex(6)}", secrets.token_hex(8)
+        await Session.register(gateway, name, password)
+        await store.appoint(stack.postgres.dsn("ddz_owner"), name)
+        operator = await Session.log_in(gateway, name, password)
+        request = SetMaintenanceRequest(act_id=secrets.token_hex(8), reason="a test", on=on, message=message)
+        await operator.call(gateway.admin.SetMaintenance, request)
+
+
+async def test_maintenance_is_told_in_the_lobby_and_at_the_table(crowd: Crowd, stack: Stack) -> None:
+    seated = (await in_a_hand(crowd, (1280, 800), (360, 720), (1024, 640)))[:2]
+    watching = await crowd.person()
+    await watching.see(".room")
+    await maintenance(stack, True, "12:00 回来 <b>back</b>")
+    try:
+        for person in (*seated, watching):
+            await person.see(".notice")
+            assert await person.fits()
+        assert await text(watching, ".notice") == "系统维护：12:00 回来 <b>back</b>"
+        assert await text(seated[0], ".bar .notice") == "Maintenance: 12:00 回来 <b>back</b>"
+    finally:
+        await maintenance(stack, False)
+
+    async def is_gone(person: Person) -> bool:
+        return await person.page.locator(".notice").count() == 0
+
+    for person in (*seated, watching):
+        await until(lambda person=person: is_gone(person), "the notice goes")  # type: ignore[misc]
