@@ -13,6 +13,7 @@ _STACK = frozenset(
         "tests/deploy/test_dashboards.py",
         "tests/deploy/test_gateway.py",
         "tests/deploy/test_reference.py",
+        "tests/e2e/test_admin.py",
         "tests/e2e/test_sdk.py",
         "tests/e2e/test_terminal.py",
     }

@@ -11,8 +11,8 @@ from ddzclient.client import Gateway
 from ddzclient.session import Session
 from deploy.local.stack import Stack
 from services.lobby import store
-from tests.browser.person import Crowd, Person, until
-from tests.browser.test_pages import in_a_hand, text
+from tests.browser.person import Crowd
+from tests.browser.test_pages import text
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -28,21 +28,18 @@ async def maintenance(stack: Stack, on: bool, message: str = "") -> None:
 
 
 async def test_maintenance_is_told_in_the_lobby_and_at_the_table(crowd: Crowd, stack: Stack) -> None:
-    seated = (await in_a_hand(crowd, (1280, 800), (360, 720), (1024, 640)))[:2]
-    watching = await crowd.person()
+    watching, seated = await crowd.person(), await crowd.person(360, 640, "en-GB", "rooms/happy-beginner")
     await watching.see(".room")
+    await seated.page.get_by_role("button", name="Open a table").first.click()
+    await seated.see(".bar")
     await maintenance(stack, True, "12:00 回来 <b>back</b>")
     try:
-        for person in (*seated, watching):
+        for person in (seated, watching):
             await person.see(".notice")
             assert await person.fits()
         assert await text(watching, ".notice") == "系统维护：12:00 回来 <b>back</b>"
-        assert await text(seated[0], ".bar .notice") == "Maintenance: 12:00 回来 <b>back</b>"
+        assert await text(seated, ".bar .notice") == "Maintenance: 12:00 回来 <b>back</b>"
     finally:
         await maintenance(stack, False)
-
-    async def is_gone(person: Person) -> bool:
-        return await person.page.locator(".notice").count() == 0
-
-    for person in (*seated, watching):
-        await until(lambda person=person: is_gone(person), "the notice goes")  # type: ignore[misc]
+    for person in (seated, watching):
+        await person.page.wait_for_selector(".notice", state="detached")

@@ -31,6 +31,7 @@ import services.matchmaking.watching
 import services.table.actor
 import services.table.fanout
 import services.table.node
+import services.table.settings
 from tests.sim.system.bus import bus_of
 from tests.sim.system.ledger_store import LedgerQueries, LedgerStore
 from tests.sim.system.lobby_store import NoPasswords
@@ -52,7 +53,7 @@ _CLOCKED: Final = (
     services.table.node,
 )
 _CHANCED: Final = (services.table.actor, services.table.node, services.ledger.trouble)
-_SECRET: Final = (services.table.node, services.lobby.tables, services.lobby.tokens)
+_SECRET: Final = (services.table.settings, services.lobby.tables, services.lobby.tokens)
 
 
 class Clock:
