@@ -1,4 +1,4 @@
-"""What operators do, once and written down: the act before it is done, then what came of it (docs/decisions/0022)."""
+"""What operators do, once and written down: the act before it is done, then what came of it (docs/decisions/0023)."""
 
 from __future__ import annotations
 
