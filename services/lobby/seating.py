@@ -103,7 +103,7 @@ class Seating:
         opened = await self._tables.get(table_id)
         if is_private(table_id):
             await self._tries.count(attempts.CODE, player_id)
-            if opened is None or not hmac.compare_digest(opened.code, code.upper()):
+            if opened is None or not hmac.compare_digest(opened.code.encode(), code.upper().encode()):
                 raise Refusal(Reason.FORBIDDEN, "This table is private: give its code.", field="code")
             await self._tries.take_back(attempts.CODE, player_id)
         if opened is not None:

@@ -176,7 +176,7 @@ async def test_a_private_table_is_found_by_its_code_alone(town: Town) -> None:
     found = await friend.call("FindTable", lobby_pb2.FindTableRequest(code=made.code.lower()))
     assert (found.table_id, found.room_id) == (made.table_id, ROOM)
     assert (await refusal_of(friend.call("FindTable", lobby_pb2.FindTableRequest(code="WRONG0")))).reason == "NOT_FOUND"
-    for code in ("", "AAAAAA"):
+    for code in ("", "AAAAAA", "地主"):
         assert (await refusal_of(stranger.call("Sit", sitting(made.table_id, code=code)))).reason == "FORBIDDEN"
         observe = lobby_pb2.ObserveRequest(table_id=made.table_id, seat=0, code=code)
         assert (await refusal_of(stranger.call("Observe", observe))).reason == "FORBIDDEN"
