@@ -24,6 +24,7 @@ _LONGEST = (
     "tests/deploy/test_up.py",
     "tests/sim/test_simulator.py",
     "stack",
+    "tests/edge",
     "tests/services/table",
     "tests/services/matchmaking",
     "tests/services/ledger",
@@ -32,7 +33,6 @@ _LONGEST = (
     "tests/load/test_load.py",
     "tests/e2e/test_rolling.py",
     "tests/e2e/test_reconnect.py",
-    "tests/edge/test_fuzz.py",
     "tests/sim/test_mutations.py",
 )
 
@@ -41,7 +41,7 @@ def share(node_id: str) -> str:
     """The name of those tests that one process runs one after the other: a folder, a file, or the whole system."""
     path = node_id.partition("::")[0]
     folder = path.rpartition("/")[0]
-    if folder == "tests/browser" or folder.startswith("tests/services/"):
+    if folder in ("tests/browser", "tests/edge") or folder.startswith("tests/services/"):
         return folder
     return "stack" if path in _STACK else path
 

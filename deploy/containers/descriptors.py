@@ -5,12 +5,13 @@ from __future__ import annotations
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import FileDescriptor
 
+from ddz.admin.v1 import admin_pb2
 from ddz.ledger.v1 import ledger_pb2
 from ddz.lobby.v1 import lobby_pb2
 from ddz.matchmaking.v1 import matchmaking_pb2
 from ddz.table.v1 import table_pb2
 
-_SERVED = (lobby_pb2, matchmaking_pb2, table_pb2, ledger_pb2)
+_SERVED = (lobby_pb2, matchmaking_pb2, table_pb2, ledger_pb2, admin_pb2)
 
 
 def descriptors() -> descriptor_pb2.FileDescriptorSet:

@@ -275,7 +275,8 @@ async def test_the_trustee_plays_until_the_player_is_back(crowd: Crowd) -> None:
 
 async def serious(person: Person, axe: str) -> list[str]:
     """What axe finds serious or critical on the page as it is."""
-    await person.page.evaluate(axe)
+    if not await person.page.evaluate("Boolean(window.axe)"):
+        await person.page.evaluate(axe)
     found: dict[str, Any] = await person.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
     return [
         json.dumps({"id": one["id"], "at": [node["html"][:160] for node in one["nodes"]][:3]}, ensure_ascii=False)
@@ -286,14 +287,14 @@ async def serious(person: Person, axe: str) -> list[str]:
 
 async def test_axe_finds_nothing_serious(crowd: Crowd, axe: str) -> None:
     people = [await crowd.person(width, 800, "en-GB", bypass_csp=True) for width in (1280, 360, 1280)]
-    for route, selector in PAGES.items():
-        for person in people[:2]:
-            await person.open(route)
-            await person.see(selector)
-            if route.startswith("wait"):
-                await person.page.click(".waiting button")
-                continue
-            assert await serious(person, axe) == [], route
+    for number, (route, selector) in enumerate(PAGES.items()):
+        person = people[number % 2]  # a desk and a phone by turns
+        await person.open(route)
+        await person.see(selector)
+        if route.startswith("wait"):
+            await person.page.click(".waiting button")
+            continue
+        assert await serious(person, axe) == [], route
     for person in people:
         await person.open()
         await person.see(".room")

@@ -134,8 +134,7 @@ def test_a_number_out_of_range_is_one_sentence_that_names_it(
     [
         ("servers", signal.SIGKILL),
         ("services", signal.SIGINT),
-        ("services", signal.SIGTERM),
-        ("play", signal.SIGKILL),
+        ("play", signal.SIGTERM),
     ],
 )
 def test_a_demo_that_is_killed_leaves_nothing(scratch: Path, moment: str, signum: signal.Signals) -> None:

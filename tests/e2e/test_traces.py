@@ -85,12 +85,12 @@ def above(collector: Collector, span: Told) -> list[tuple[str, str]]:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """What the services have logged."""
+    """What the services have logged; gRPC's core has lines of its own."""
     return [
         json.loads(line)
         for path in sorted(folder.glob("*-[0-9].log"))
         for line in path.read_text().splitlines()
-        if line
+        if line.startswith("{")
     ]
 
 

@@ -1,4 +1,4 @@
-"""A hundred tables, played by bots and closed, leave nothing behind; `make bench-lifecycle` does it with 10,000."""
+"""Fifty tables, played by bots and closed, leave nothing behind; `make bench-lifecycle` does it with 10,000."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.bench.table_life import live
 from tests.bench.table_script import DEAL_SEED
 from tests.services.table.stack import Stack, TableNode, fresh, table_node, until, until_async
 
-TABLES = 100
+TABLES = 50
 AT_ONCE = 20
-A_FEW = 10  # of what always comes and goes; what each table left would be a hundred
+A_FEW = 10  # of what always comes and goes; what each table left would be fifty
 
 
 def held() -> dict[str, int]:
@@ -41,7 +41,7 @@ async def lives(stack: Stack, node: TableNode, count: int) -> None:
     await until(lambda: not node.service.node.news.listening())
 
 
-async def test_a_hundred_tables_leave_nothing_in_memory_redis_or_subscriptions(stack: Stack) -> None:
+async def test_fifty_tables_leave_nothing_in_memory_redis_or_subscriptions(stack: Stack) -> None:
     quick = {"keep_ms": 200, "report_s": 0.1, "retire_s": 0.1}
     async with (
         Redis.from_url(stack.redis_url) as redis,
