@@ -1,6 +1,6 @@
 # `make help` lists what there is. Everything runs in .venv, which `make setup` makes when it is needed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down backup restore status test check check-deploy variables golden scaling load sim fuzz proto lock
+.PHONY: help setup demo up down backup restore operator status test check check-deploy variables golden scaling load sim fuzz proto lock
 
 # The first Python that is new enough; `make PYTHON=/path/to/python3.12 demo` names another.
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -50,6 +50,9 @@ backup: setup ## write the database of `make up` to a file (FILE=ddz.dump.gz), w
 
 restore: setup ## make the database of `make up` what it was in FILE=ddz.dump.gz; not while it runs
 	@$(if $(FILE),$(RUN) $(PY) -m deploy.local restore "$(FILE)",echo "Name the file: make restore FILE=ddz.dump.gz" >&2; exit 1)
+
+operator: setup ## make an account of `make up` an operator's (NAME=anna, by which it logs in)
+	@$(if $(NAME),$(RUN) $(PY) -m deploy.local operator "$(NAME)",echo "Name the account: make operator NAME=anna" >&2; exit 1)
 
 status: setup ## what of it runs, and where
 	@$(PY) -m deploy.local status

@@ -71,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text)
         command.add_argument("--folder", type=Path, help="where its data and logs are (default: one in the project)")
         command.add_argument("file", type=Path, nargs="?" if name == "backup" else None, help="the file")
+    operator = commands.add_parser("operator", help="make an account an operator's")
+    operator.add_argument("--folder", type=Path, help="where the stack's data is (default: one in the project)")
+    operator.add_argument("name", help="the name that the account logs in by")
     return parser
 
 
@@ -94,6 +97,10 @@ def _run(arguments: argparse.Namespace) -> None:
         lasting.serve(folder, arguments.report, _wanted(arguments))
     elif arguments.command == "down":
         lasting.down(folder)
+    elif arguments.command == "operator":
+        from deploy.local import operators
+
+        print(operators.appoint(folder, arguments.name))
     elif arguments.command in ("backup", "restore"):
         leash.end_with_make()
         _keep(arguments.command, folder, arguments.file)

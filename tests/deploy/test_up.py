@@ -69,6 +69,8 @@ def test_a_stack_that_stays_says_what_it_does_and_leaves_nothing_but_its_data(fo
     assert local("backup", f"--folder={folder}", str(backup)).stdout == f"The database is in {backup}.\n"
     refused = local("restore", f"--folder={folder}", str(backup))
     assert (refused.returncode, refused.stderr) == (1, "The stack runs: `make down` first.\n")
+    nobody = local("operator", f"--folder={folder}", "nobody-yet")
+    assert (nobody.returncode, nobody.stderr.count("\n")) == (1, 1)
 
     started = pids(folder)
     assert len(started) == (10 if prometheus.binary() else 9)
