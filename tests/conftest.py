@@ -37,6 +37,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: shares.place(item.nodeid))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Only who is known to use the whole system may."""
+    shares.require_stack(item)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """A whole system ends with the last test that uses it."""
+    shares.end_with(item, nextitem)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> shares.Shares:
     """Of pytest-xdist: what uses one system stays in one process."""
@@ -99,5 +110,5 @@ def stack(leash: Leash, scratch: Path) -> Iterator[whole.Stack]:
     folder = scratch / "stack"
     folder.mkdir()
     options = whole.Options(rooms_file=folders.ROOT / "deploy" / "rooms.fast.yaml", drain_s=2.0)
-    with whole.running(leash, folder, ports.plan(ports.free(ports.count(2)), 2), options) as running:
-        yield running
+    yield shares.used.enter_context(whole.running(leash, folder, ports.plan(ports.free(ports.count(2)), 2), options))
+    shares.used.close()  # nothing is left in it, unless this was the last share

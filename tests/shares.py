@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 # Of the fixture `stack`, the whole system: it is started once for all of these.
@@ -18,6 +20,9 @@ _STACK = frozenset(
         "tests/e2e/test_terminal.py",
     }
 )
+# Whole systems that the present share uses; they end with it, and do not idle beside the others.
+used = contextlib.ExitStack()
+
 # The last to begin would be waited for by all others. What mostly waits lies between what mostly computes.
 _LONGEST = (
     "tests/browser",
@@ -44,6 +49,20 @@ def share(node_id: str) -> str:
     if folder in ("tests/browser", "tests/edge") or folder.startswith("tests/services/"):
         return folder
     return "stack" if path in _STACK else path
+
+
+def end_with(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Ends the systems of a share with its last test."""
+    if nextitem is not None and share(item.nodeid) != share(nextitem.nodeid):
+        used.close()
+
+
+def require_stack(item: pytest.Item) -> None:
+    """Says so when a test uses the whole system and is in no share that does: it may have ended."""
+    uses = {"stack"} & set(getattr(item, "fixturenames", ()))
+    assert not uses or share(item.nodeid) in ("stack", "tests/browser", "tests/services/table"), (
+        f"{item.nodeid.partition('::')[0]} uses the fixture stack: name it in tests/shares.py"
+    )
 
 
 def place(node_id: str) -> int:

@@ -15,6 +15,7 @@ from playwright.async_api import Browser, async_playwright
 from deploy.local import folders, ports
 from deploy.local import stack as whole
 from deploy.local.leash import Leash
+from tests import shares
 from tests.browser.person import Crowd
 
 _NAMES = (
@@ -38,8 +39,9 @@ def stack(leash: Leash, scratch: Path) -> Iterator[whole.Stack]:
     shutil.copy(folders.ROOT / "deploy" / "rooms.yaml", folder / "rooms.yaml")
     rooms = folder / "rooms.browser.yaml"
     rooms.write_text(f"extends: rooms.yaml\nclocks: {_CLOCKS}\n")
-    with whole.running(leash, folder, ports.plan(ports.free(ports.count(2)), 2), whole.Options(rooms)) as running:
-        yield running
+    plan = ports.plan(ports.free(ports.count(2)), 2)
+    yield shares.used.enter_context(whole.running(leash, folder, plan, whole.Options(rooms)))
+    shares.used.close()  # nothing is left in it, unless this was the last share
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +50,7 @@ async def chromium() -> AsyncIterator[Browser]:
     found = next((path for name in _NAMES if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip("no Chromium on this machine (Debian and Ubuntu: apt install chromium)")
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    arguments = ["--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=found, args=arguments)
         yield browser
