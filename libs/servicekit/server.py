@@ -86,6 +86,7 @@ class Pausing(Protocol):
 
 Build = Callable[[], contextlib.AbstractAsyncContextManager[Service]]
 
+ALIVE: Final = "alive"  # the name under which health says that the process is, though it may take no calls for a while
 _GARBAGE = 20_000  # objects made since the last look
 
 # Pings keep NAT and proxies from dropping a quiet stream; a client that pings more often than that is closed.
@@ -123,6 +124,7 @@ async def serving(config: ServerConfig, service: Service) -> AsyncIterator[int]:
         for name in ("", *service.names):
             await checks.set(name, status)
 
+    await checks.set(ALIVE, health_pb2.HealthCheckResponse.SERVING)  # whoever ends the others would undo a pause
     await say_healthy(True)
     if isinstance(service, Pausing):
         service.watched_by(say_healthy)

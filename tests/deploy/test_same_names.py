@@ -18,6 +18,7 @@ from deploy.local import ports, servers, services, variables
 from deploy.local.__main__ import DEFAULT_PORT
 from deploy.local.folders import ROOT
 from deploy.local.ports import SERVICES
+from servicekit import server
 
 K8S: Final = ROOT / "deploy" / "k8s"
 GRPC, METRICS = 9000, 9100
@@ -126,6 +127,19 @@ def test_one_port_for_calls_and_one_for_metrics() -> None:
     assert {getattr(written, service) for service in SERVICES} == {(service, GRPC) for service in SERVICES}
     probes = manifest("Deployment", "any", "base/every-service.yaml")["spec"]["template"]["spec"]["containers"][0]
     assert {probes[f"{kind}Probe"]["grpc"]["port"] for kind in ("startup", "readiness", "liveness")} == {GRPC}
+
+
+def test_a_drained_node_is_not_ready_but_alive() -> None:
+    """What asked for the same name would end it, and so undo the drain."""
+    base, inside = (
+        manifest("Deployment", "any", file)["spec"]["template"]["spec"]["containers"][0]
+        for file in ("base/every-service.yaml", "production/inside.yaml")
+    )
+    command = ["python", "-m", "servicekit.health"]
+    for kind, name in (("startup", ""), ("readiness", ""), ("liveness", server.ALIVE)):
+        assert base[f"{kind}Probe"]["grpc"].get("service", "") == name
+        assert inside[f"{kind}Probe"]["grpc"] is None
+        assert inside[f"{kind}Probe"]["exec"]["command"] == [*command, *([name] if name else [])]
 
 
 def test_the_gateway_has_the_same_doors() -> None:
