@@ -31,6 +31,9 @@ async def answering(bus: NatsClient, answer: Answer) -> None:
     subscription = await bus.subscribe(SUBJECT)
     try:
         async for message in subscription.messages:
+            if not message.reply:  # whoever asks wants to know
+                log.warning("errand of nobody")
+                continue
             try:
                 errand = orders_pb2.Errand.FromString(message.data)
             except DecodeError as error:
@@ -68,8 +71,10 @@ async def send(
 ) -> list[orders_pb2.Report]:
     """The reports that come within `listen_s` seconds; with `first` the first alone, as soon as it is there.
 
-    Raises nats.errors.Error when the bus is away.
+    Raises nats.errors.Error when the bus is away: what is asked then would be done some time later, told to nobody.
     """
+    if not bus.is_connected:
+        raise nats.errors.ConnectionReconnectingError
     inbox = bus.new_inbox()
     subscription = await bus.subscribe(inbox)
     reports: list[orders_pb2.Report] = []

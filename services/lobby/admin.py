@@ -48,12 +48,12 @@ class Admin:
     # ---- nodes and rooms -------------------------------------------------------------------------------------------
 
     async def set_draining(self, node_id: str, draining: bool) -> orders_pb2.Node:
-        """The node as it is then; raises NOT_FOUND when none of that id answers."""
+        """The node as it is then; raises UNAVAILABLE when none of that id answers, though one may have been told."""
         errand = orders_pb2.Errand(set_draining=orders_pb2.SetDraining(node_id=node_id, draining=draining))
         reports = await self._send(errand, _NODE_S, first=True)
         if not reports:
             words = f"No table node {node_id} answers; ListNodes has those that do."
-            raise Refusal(Reason.NOT_FOUND, words, field="node_id")
+            raise Refusal(Reason.UNAVAILABLE, words, field="node_id")
         return reports[0].node
 
     async def nodes(self) -> list[orders_pb2.Node]:
@@ -62,8 +62,10 @@ class Admin:
         return sorted((report.node for report in reports), key=lambda node: node.node_id)
 
     async def reload_rooms(self) -> admin_pb2.ReloadRoomsResponse:
-        """What each process has of the rooms now, by its name."""
+        """What each process has of the rooms now, by its name; raises UNAVAILABLE when none answers."""
         reports = await self._send(orders_pb2.Errand(reread_rooms=orders_pb2.RereadRooms()), _ALL_S)
+        if not reports:
+            raise Refusal(Reason.UNAVAILABLE, "No process answers; try again in a moment.")
         read = sorted((report.rooms_read for report in reports), key=lambda one: one.process)
         return admin_pb2.ReloadRoomsResponse(processes=read)
 

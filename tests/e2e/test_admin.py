@@ -307,7 +307,10 @@ async def test_a_drained_node_gets_no_table_while_its_hand_goes_on(office: Offic
         finally:
             back = await office.do("Undrain", node_id=drained)
         assert not back.node.draining
-    assert (await refusal(office.do("Drain", node_id="table-9"))).reason == "NOT_FOUND"
+    request = admin_pb2.DrainRequest(act_id=secrets.token_hex(8), reason="a test", node_id="table-9")
+    pairs = await office.operator.metadata()
+    nobody = office.gateway.call(office.gateway.admin.Drain, request, metadata=pairs, repeat=False)
+    assert (await refusal(nobody)).reason == "UNAVAILABLE"
 
 
 def wait(_view: object, _seat: int) -> None:

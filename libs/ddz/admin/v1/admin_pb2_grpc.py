@@ -114,7 +114,7 @@ class AdminServiceServicer:
     def Drain(self, request, context):
         """A table node takes no new tables and sends its streams to other nodes; hands go on there.
         Callers: an operator, by the role in his token.
-        Refuses: FORBIDDEN, NOT_FOUND, KEY_CONFLICT.
+        Refuses: FORBIDDEN, KEY_CONFLICT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,7 +123,7 @@ class AdminServiceServicer:
     def Undrain(self, request, context):
         """A drained node takes tables and streams again.
         Callers: an operator, by the role in his token.
-        Refuses: FORBIDDEN, NOT_FOUND, KEY_CONFLICT.
+        Refuses: FORBIDDEN, KEY_CONFLICT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

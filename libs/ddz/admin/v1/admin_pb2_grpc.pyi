@@ -36,12 +36,12 @@ class AdminServiceStub:
     Drain: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DrainRequest, _admin_pb2.DrainResponse]
     """A table node takes no new tables and sends its streams to other nodes; hands go on there.
     Callers: an operator, by the role in his token.
-    Refuses: FORBIDDEN, NOT_FOUND, KEY_CONFLICT.
+    Refuses: FORBIDDEN, KEY_CONFLICT.
     """
     Undrain: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UndrainRequest, _admin_pb2.UndrainResponse]
     """A drained node takes tables and streams again.
     Callers: an operator, by the role in his token.
-    Refuses: FORBIDDEN, NOT_FOUND, KEY_CONFLICT.
+    Refuses: FORBIDDEN, KEY_CONFLICT.
     """
     SetMaintenance: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetMaintenanceRequest, _admin_pb2.SetMaintenanceResponse]
     """Closes the system with a message to all, or opens it. While it is closed nobody sits down or queues, hands that are
@@ -114,12 +114,12 @@ class AdminServiceAsyncStub(AdminServiceStub):
     Drain: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainRequest, _admin_pb2.DrainResponse]  # type: ignore[assignment]
     """A table node takes no new tables and sends its streams to other nodes; hands go on there.
     Callers: an operator, by the role in his token.
-    Refuses: FORBIDDEN, NOT_FOUND, KEY_CONFLICT.
+    Refuses: FORBIDDEN, KEY_CONFLICT.
     """
     Undrain: _aio.UnaryUnaryMultiCallable[_admin_pb2.UndrainRequest, _admin_pb2.UndrainResponse]  # type: ignore[assignment]
     """A drained node takes tables and streams again.
     Callers: an operator, by the role in his token.
-    Refuses: FORBIDDEN, NOT_FOUND, KEY_CONFLICT.
+    Refuses: FORBIDDEN, KEY_CONFLICT.
     """
     SetMaintenance: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetMaintenanceRequest, _admin_pb2.SetMaintenanceResponse]  # type: ignore[assignment]
     """Closes the system with a message to all, or opens it. While it is closed nobody sits down or queues, hands that are
@@ -195,7 +195,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_admin_pb2.DrainResponse, _abc.Awaitable[_admin_pb2.DrainResponse]]:
         """A table node takes no new tables and sends its streams to other nodes; hands go on there.
         Callers: an operator, by the role in his token.
-        Refuses: FORBIDDEN, NOT_FOUND, KEY_CONFLICT.
+        Refuses: FORBIDDEN, KEY_CONFLICT.
         """
 
     @_abc_1.abstractmethod
@@ -206,7 +206,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_admin_pb2.UndrainResponse, _abc.Awaitable[_admin_pb2.UndrainResponse]]:
         """A drained node takes tables and streams again.
         Callers: an operator, by the role in his token.
-        Refuses: FORBIDDEN, NOT_FOUND, KEY_CONFLICT.
+        Refuses: FORBIDDEN, KEY_CONFLICT.
         """
 
     @_abc_1.abstractmethod
