@@ -98,14 +98,16 @@ class Orders:
         return seen
 
     async def refresh(self) -> None:
-        """Reads the mirror now; without Redis what is known stays."""
+        """Reads the mirror now; without Redis, or when Redis has lost it, what is known stays."""
         try:
             found = await self._read()
         except (RedisError, StoreLost, OSError) as error:
             log.warning("orders not read", extra={"why": str(error)})
             return
+        if found is None:  # never what is ordered: without orders the lobby writes an empty mirror
+            return
         assert not isinstance(found, str), "a client that decodes cannot read it"
-        self.take(orders_pb2.Orders.FromString(found or b""))
+        self.take(orders_pb2.Orders.FromString(found))
 
     def take(self, orders: orders_pb2.Orders) -> None:
         """Has these orders from now on."""

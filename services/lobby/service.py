@@ -101,6 +101,7 @@ async def build(config: Config, inside: Inside | None = None) -> AsyncIterator[L
 
         store, presence, tables, attempts = Store(pool), Presence(redis), Tables(redis), Attempts(redis)
         orders = Orders(functools.partial(redis.get, KEY))
+        await orders.refresh()
         decrees = Decrees(pool, redis, bus, orders, config.access_token_s)
         board = Board(rooms, tables, presence, seats, orders, bus)
         scores = Scorekeeper(pool, bus)
