@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 
+from ddz.admin.v1 import admin_pb2_grpc
 from ddz.common.v1.common_pb2 import Player, Reason, Refusal
 from ddz.lobby.v1 import lobby_pb2, lobby_pb2_grpc
 from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
@@ -90,6 +91,7 @@ async def serve(
     *,
     table: table_pb2_grpc.TableServiceServicer | None = None,
     lobby: lobby_pb2_grpc.LobbyServiceServicer | None = None,
+    admin: admin_pb2_grpc.AdminServiceServicer | None = None,
 ) -> AsyncIterator[str]:
     """A gRPC server on a free port; yields its address."""
     server = grpc.aio.server(interceptors=(Guard(),))
@@ -97,6 +99,8 @@ async def serve(
         table_pb2_grpc.add_TableServiceServicer_to_server(table, server)
     if lobby is not None:
         lobby_pb2_grpc.add_LobbyServiceServicer_to_server(lobby, server)
+    if admin is not None:
+        admin_pb2_grpc.add_AdminServiceServicer_to_server(admin, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:

@@ -62,9 +62,11 @@ def gateway(arguments: argparse.Namespace) -> Gateway:
 
 
 def failed(command: str, arguments: argparse.Namespace, error: Exception) -> int:
-    """Says why a command could not go on; the exit status: 1 when the servers have refused, 2 otherwise."""
+    """Says why a command could not go on, and what the error notes; the exit status: 1 when the servers have refused,
+    2 otherwise.
+    """
     where = "" if isinstance(error, NoDoor) else f"{arguments.server}: "
-    print(f"ddz {command}: {where}{sorry(error)}", file=sys.stderr)
+    print(f"ddz {command}: {where}{sorry(error)}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
     return 1 if isinstance(error, Refusal) else 2
 
 

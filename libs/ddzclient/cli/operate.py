@@ -18,7 +18,9 @@ from google.protobuf.json_format import MessageToJson
 from ddz.admin.v1 import admin_pb2
 from ddzclient.cli import door
 from ddzclient.cli.words import plain
+from ddzclient.errors import ClientError, is_transient
 from ddzclient.session import Session
+from doudizhu.refusal import Refusal
 
 NAME: Final = "DDZ_OPERATOR"
 PASSWORD: Final = "DDZ_OPERATOR_PASSWORD"
@@ -105,13 +107,29 @@ def _act(verbs: Any, name: str, what: str, *positional: tuple[str, str]) -> argp
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    """Logs in and does the verb. Raises NoOperator, NoDoor, Refusal, ClientError."""
+    """Logs in and does the verb. Raises NoOperator, NoDoor, Refusal, ClientError; of an act in doubt with a note of
+    how to repeat it.
+    """
     if not arguments.name:
         raise NoOperator(f"Who are you? Give --name, or set {NAME}.")
     async with door.gateway(arguments) as gateway:
         session = await Session.log_in(gateway, arguments.name, _password(arguments.name))
-        await RUNS[arguments.verb](arguments, session)
+        if "act_id" in arguments and not arguments.act_id:
+            arguments.act_id = uuid.uuid4().hex
+        try:
+            await RUNS[arguments.verb](arguments, session)
+        except (ClientError, Refusal) as error:
+            if "act_id" in arguments and is_in_doubt(error):
+                error.add_note(
+                    f"It may have been done. Repeated with --act-id {arguments.act_id} it is not done twice."
+                )
+            raise
     return 0
+
+
+def is_in_doubt(error: ClientError | Refusal) -> bool:
+    """Whether an act that ended so may have been done, or may yet be: its final answer is another one."""
+    return isinstance(error, ClientError) or is_transient(error)
 
 
 def _password(name: str) -> str:
@@ -124,7 +142,7 @@ def _password(name: str) -> str:
 
 
 def _by(arguments: argparse.Namespace) -> dict[str, str]:
-    return {"act_id": arguments.act_id or uuid.uuid4().hex, "reason": arguments.reason}
+    return {"act_id": arguments.act_id, "reason": arguments.reason}
 
 
 async def _drain(arguments: argparse.Namespace, session: Session) -> None:
