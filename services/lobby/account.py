@@ -79,9 +79,10 @@ def player_id(number: int) -> str:
 
 
 def number_of(player_id: str) -> int:
-    """The account's number; raises Refusal NOT_FOUND for what is no player's id."""
+    """The account's number; raises Refusal NOT_FOUND for what is no player's id, such as another spelling of one."""
     digits = player_id.removeprefix("p")
-    if digits == player_id or not digits.isascii() or not digits.isdecimal() or len(digits) > 18:
+    is_number = digits.isascii() and digits.isdecimal() and not digits.startswith("0")
+    if digits == player_id or not is_number or len(digits) > 18:
         raise Refusal(Reason.NOT_FOUND, "There is no such player.", field="player_id")
     return int(digits)
 

@@ -77,7 +77,7 @@ def test_login_names_have_few_characters(text: str) -> None:
     assert refused.value.field == "name"
 
 
-@pytest.mark.parametrize("text", ["", "p", "7", "px", "p-1", "p1.5", "q7", "p٣", "p" + "9" * 19])
+@pytest.mark.parametrize("text", ["", "p", "7", "px", "p-1", "p1.5", "q7", "p٣", "p0", "p017", "p" + "9" * 19])
 def test_what_is_no_players_id_is_not_found(text: str) -> None:
     with pytest.raises(Refusal):
         number_of(text)
