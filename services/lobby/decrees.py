@@ -12,14 +12,19 @@ from nats.aio.client import Client as NatsClient
 from redis.asyncio import Redis
 
 from ddz.admin.v1 import orders_pb2
+from doudizhu.refusal import Refusal
 from servicekit import logs, orders
 from servicekit.clients import AWAY
 from servicekit.orders import Orders
+from services.lobby.account import Reason
 
 # Two lobbies that mirror at once: the one that has read the older state must not write last.
 _LOCK: Final = 0x64647B
 _MIRROR_S: Final = 5.0
-_SLACK: Final = timedelta(minutes=1)  # by which clocks may differ
+_SLACK: Final = timedelta(minutes=5)  # by which clocks may differ; the gateway alone allows for a minute
+# What is held while Redis is asked is given back, whatever Redis does: nobody waits long for a lobby that hangs.
+_LOCK_WAIT: Final = "2s"
+_HELD: Final = "5s"
 _SANCTIONS: Final = """
 SELECT number, banned_until_ms, muted_until_ms FROM lobby.account
 WHERE sanctioned_at > now() - $1::interval
@@ -73,9 +78,17 @@ class Decrees:
             return found
 
     async def mirror(self) -> None:
-        """Writes what is decided where all processes read it, and tells them."""
+        """Writes what is decided where all processes read it, and tells them. Raises UNAVAILABLE when another lobby
+        does so for long.
+        """
         async with self._pool.acquire() as connection, connection.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+            await connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'")
+            await connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{_HELD}'")
+            try:
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+            except asyncpg.LockNotAvailableError:
+                words = "It is decided, but other processes are not told yet; try again in a moment."
+                raise Refusal(Reason.UNAVAILABLE, words) from None
             decided = await _decided(connection, self._window)
             if decided.SerializeToString() != await self._redis.get(orders.KEY):
                 await self._redis.set(orders.KEY, decided.SerializeToString())
@@ -92,7 +105,7 @@ class Decrees:
         while True:
             try:
                 await self.mirror()
-            except AWAY as error:
+            except (*AWAY, Refusal) as error:
                 log.warning("not mirrored", extra={"why": repr(error)})
             await asyncio.sleep(_MIRROR_S)
 
