@@ -59,30 +59,32 @@ class Desk:
         """The player's ticket in the room: the one he has, or a new one. One account has one ticket.
 
         A ticket that found a table is his as long as he sits there. Raises BELOW_MINIMUM or ABOVE_MAXIMUM,
-        LIMIT_REACHED when he waits in another room, ALREADY_SEATED, NOT_FOUND for no room; BANNED, MAINTENANCE.
+        LIMIT_REACHED when he waits in another room, ALREADY_SEATED, NOT_FOUND for no room; BANNED, and MAINTENANCE for
+        who has no ticket.
         """
-        self._require_welcome(player)
+        self._orders.require_welcome(player.player_id)
         room = self._rooms.get(room_id)
         seat = await self._seats.table_of(player)
         entry = await self._entry(player, room)
         now = now_ms()
-        pointer = await self._store.allocate(player.player_id, room_id, now)
+        pointer = await self._pointer(player.player_id, room_id, now)
         for _ in range(_RACES):
-            ticket = await self._enter(pointer, room_id, entry, create=not seat)
+            ticket = await self._enter(pointer, room_id, entry, create=not seat and not self._orders.closed)
             if ticket.state in LIVE or await self._in_use(player, ticket, seat):
                 return self._known(ticket, room_id, new=pointer.at_ms == now)
             if seat:
                 words = "You sit at a table: leave it first."
                 raise Refusal(Reason.ALREADY_SEATED, words, table_id=seat)
-            pointer = await self._store.allocate(player.player_id, room_id, now, ended=pointer.ticket_id)
+            pointer = await self._pointer(player.player_id, room_id, now, ended=pointer.ticket_id)
         raise Refusal(Reason.UNAVAILABLE, "Too many joins at once; try again.")
 
     async def quick_start(self, player: common_pb2.Player, book: str) -> Ticket:
         """Joins the best room for the player's chips, or finds the ticket he has.
 
-        Raises NOT_FOUND when no room plays the book, BELOW_MINIMUM or ABOVE_MAXIMUM when none is open to his chips.
+        Raises NOT_FOUND when no room plays the book, BELOW_MINIMUM or ABOVE_MAXIMUM when none is open to his chips;
+        BANNED, MAINTENANCE.
         """
-        self._require_welcome(player)
+        self._orders.require_welcome(player.player_id)
         balance = await self._balances.get(player.player_id)
         offers = [offer for offer in map(_offer, self._rooms.all()) if book in ("", offer.book)]
         if not offers:
@@ -97,10 +99,14 @@ class Desk:
                 raise
             return await self.join(player, refusal.data["room_id"])
 
-    def _require_welcome(self, player: common_pb2.Player) -> None:
-        """Raises BANNED, MAINTENANCE."""
-        self._orders.require_welcome(player.player_id)
-        self._orders.require_open()
+    async def _pointer(self, player_id: str, room_id: str, now: int, ended: str = "") -> Pointer:
+        """The player's latest ticket, or a new one for what has ended; raises MAINTENANCE instead of a new one."""
+        if self._orders.closed:
+            latest = await self._store.latest(player_id)
+            if latest is not None and latest.ticket_id != ended:
+                return latest
+            self._orders.require_open()
+        return await self._store.allocate(player_id, room_id, now, ended)
 
     async def expelling(self) -> None:
         """Cancels the tickets of those who have been banned, for ever; Redis may be away for a while."""

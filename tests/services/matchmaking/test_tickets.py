@@ -8,13 +8,15 @@ import json
 import random
 from pathlib import Path
 
+import grpc
 import pytest
 import yaml
 from prometheus_client import REGISTRY
 
+from ddz.admin.v1 import orders_pb2
 from ddz.matchmaking.v1 import matchmaking_pb2
 from doudizhu.refusal import Refusal
-from servicekit import clients, identity
+from servicekit import clients, errors, identity, orders
 from tests.services.lobby.conftest import refusal_of
 from tests.services.matchmaking.conftest import (
     CANCELLED,
@@ -104,6 +106,38 @@ async def test_one_account_waits_in_one_room(hall: Hall) -> None:
     assert refused.data["ticket_id"] == ticket.ticket_id
     await player.cancel(ticket.ticket_id)
     assert (await player.join("happy-beginner")).state == WAITING
+
+
+async def test_in_maintenance_who_waits_is_told_of_his_ticket_and_nobody_gets_another_one(hall: Hall) -> None:
+    waiting = hall.player()
+    ticket = await waiting.join()
+    closed = orders_pb2.Orders(maintenance="back at noon")
+    await hall.redis.set(orders.KEY, closed.SerializeToString())
+
+    async def is_closed() -> bool:
+        late = hall.player()
+        try:
+            made = await late.join("happy-beginner")
+        except grpc.aio.AioRpcError as error:
+            refused = errors.from_rpc_error(error)
+            return refused is not None and refused.reason == "MAINTENANCE"
+        await late.cancel(made.ticket_id)
+        return False
+
+    await until(is_closed)
+    assert (await waiting.join()).ticket_id == ticket.ticket_id
+    quick = matchmaking_pb2.QuickStartRequest()
+    found = await hall.stub.QuickStart(quick, metadata=identity.metadata(waiting.player))
+    assert found.ticket.ticket_id == ticket.ticket_id
+    await waiting.cancel(ticket.ticket_id)
+    assert (await refusal_of(waiting.join())).reason == "MAINTENANCE"
+    closed.sanctions.add(player_id=waiting.id, banned_until_ms=2**52)
+    await hall.redis.set(orders.KEY, closed.SerializeToString())
+
+    async def is_banned() -> bool:
+        return (await refusal_of(waiting.join())).reason == "BANNED"
+
+    await until(is_banned)
 
 
 async def test_without_the_ledger_nobody_is_queued(hall: Hall) -> None:
