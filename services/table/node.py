@@ -79,14 +79,16 @@ class Node:
     # ---- what the servicers ask -----------------------------------------------------------------------------------
 
     async def open(self, table_id: str, terms: Terms, persons: tuple[Person, ...]) -> int:
-        """Makes a table; the number of its last event. The same id again finds the table that is there.
+        """Makes a table; the number of its last event. The same id again finds the table that is there, also in
+        maintenance: whoever asks has had no answer, and a hand may be played at it.
 
         Raises DRAINING, MAINTENANCE, Malformed for terms that cannot be, KEY_CONFLICT when the id is another room's or
         players'.
         """
         if self.draining:
             raise Refusal(Trouble.DRAINING, "this node takes no new tables; try again")
-        self.orders.require_open()
+        if self.orders.closed and not await self.store.exists(table_id):
+            self.orders.require_open()
         decision = life.open_table(
             table_id,
             terms,
@@ -159,7 +161,7 @@ class Node:
                 if stream.said_goodbye:
                     return
             actor.audience.attach(stream, table, actor.epoch, self.now_ms(), missed, after_seq)
-            if self.orders.closed:
+            if self.orders.closed or after_seq:  # who comes back may have been told of one that is over
                 stream.push("notice", self.orders.notice)
             self.news.listen(table_id, lambda seq: self._heard(actor, seq))
 
