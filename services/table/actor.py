@@ -291,6 +291,16 @@ class Actor:
         alive = {one: await self._node.is_alive(one) for one in dict.fromkeys(named for _, named in streams)}
         return tuple(one for one in streams if not alive[one[1]])
 
+    async def read_anew(self) -> None:
+        """Reads the whole log, for it may be there no more: then people who watch are told so."""
+
+        def forget(_: Table) -> None:
+            self._replica = Replica(self._node.store, self.table_id)
+
+        with contextlib.suppress(Refusal):
+            await self._post(Item(forget, log.NOBODY))
+            await self.refresh()
+
     async def _reload(self) -> Table:
         """Reads the whole log; people who watch begin anew, since it may have gone back."""
         try:

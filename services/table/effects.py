@@ -113,12 +113,18 @@ class Ledger:
             log.error("the ledger refuses to void", extra={"hand": hand_id, "reason": refusal.reason})
         return commands.LedgerVoided(hand_id)
 
-    async def void_if_open(self, hand_id: str, reason: str) -> bool:
-        """Closes a hand for an operator; False when the ledger has none of this id, or has settled it."""
+    async def void_if_open(self, hand_id: str, reason: str, *, opening: bool = False) -> bool:
+        """Closes a hand for an operator; False when the ledger has none of this id, or has settled it.
+
+        Raises UNAVAILABLE when there is none of one that was `opening`: it may be on its way to the ledger.
+        """
         request = ledger_pb2.VoidHandRequest(hand_id=hand_id, reason=reason)
         try:
             await remote.ask(self._stub.VoidHand(request, timeout=_TIMEOUT_S), "ledger")
         except Refusal as refusal:
+            if opening and refusal.reason == errors.Trouble.NOT_FOUND:
+                words = "The table is closed; ask again, for its hand may still be on its way to the ledger."
+                raise Refusal(errors.Trouble.UNAVAILABLE, words) from None
             if refusal.reason in (errors.Trouble.NOT_FOUND, "HAND_OVER", "KEY_CONFLICT"):
                 return False
             raise

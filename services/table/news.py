@@ -1,6 +1,7 @@
 """News over NATS core: to other nodes that a table went on, to the lobby what it may show. Losing them is harmless.
 
-ddz.table.<id>     the number of the table's last event; who watches it on another node reads on in the log
+ddz.table.<id>     the number of the table's last event; who watches it on another node reads on in the log, and says
+                   goodbye when it is 0: the log has been put aside
 ddz.lobby.table    a ddz.lobby.v1.TableSummary, at every change and as long as it lives
 """
 
@@ -26,6 +27,7 @@ log = logs.get("news")
 
 _PAUSE_S: Final = 0.5
 _ANY_SEQ: Final = sys.maxsize
+PUT_ASIDE: Final = 0
 
 Background = Callable[[Coroutine[Any, Any, None]], None]
 Heard = Callable[[int], None]
@@ -66,6 +68,10 @@ class News:
             table_id, (seq, context) = self._changed.popitem()
             with traces.within(context):
                 await self._publish(f"ddz.table.{table_id}", b"%d %s" % (seq, self._node_id))
+
+    def put_aside(self, table_id: str) -> None:
+        """Tells other nodes that there is no log of this table any more."""
+        self._background(self._publish(f"ddz.table.{table_id}", b"%d %s" % (PUT_ASIDE, self._node_id)))
 
     def report(self, table: Table) -> None:
         """Tells the lobby what everybody may know of the table."""

@@ -24,7 +24,7 @@ from services.table.actor import Actor
 from services.table.budget import Budget
 from services.table.effects import Ledger, Seeds
 from services.table.fanout import Stream
-from services.table.news import News
+from services.table.news import PUT_ASIDE, News
 from services.table.record import record_of
 from services.table.settings import UNNAMED, Settings
 from services.table.store import Store
@@ -219,8 +219,16 @@ class Node:
         node_id = connection.rpartition(":")[0]
         return node_id == self._id or await self.store.is_alive(node_id)
 
+    async def put_aside(self, actor: Actor) -> None:
+        """Has a table that cannot be read be there no more, here and on all nodes. Raises StoreLost."""
+        await self.store.put_aside(actor.table_id, self.settings.keep_ms)
+        self.news.put_aside(actor.table_id)
+        await actor.read_anew()
+
     def _heard(self, actor: Actor, seq: int) -> None:
-        if actor.table is not None and seq > actor.table.seq:
+        if seq == PUT_ASIDE:
+            self.background(actor.read_anew())
+        elif actor.table is not None and seq > actor.table.seq:
             actor.tell(commands.Tick())
 
     # ---- the registry ---------------------------------------------------------------------------------------------

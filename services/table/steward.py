@@ -6,18 +6,23 @@ import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from google.protobuf.message import DecodeError
 from nats.aio.client import Client
 
 from ddz.admin.v1 import orders_pb2
 from ddz.table.v1 import events_pb2
-from servicekit import errands
+from doudizhu import Refusal
+from servicekit import errands, logs
 from servicekit.lasting import always
 from servicekit.orders import Orders
 from services.table import commands, log
 from services.table.effects import Ledger
 from services.table.node import Node
 from services.table.push import told_of
-from services.table.table import Stage
+from services.table.table import Stage, Table
+from services.table.terms import Reason
+
+_log = logs.get("steward")
 
 
 class Steward:
@@ -84,40 +89,73 @@ class Steward:
         """Ends a table, and closes its hand in the ledger; the hand that is void, empty when none was played.
 
         Raises NOT_FOUND, UNAVAILABLE. A hand that the ledger has settled meanwhile stays settled. A table whose log
-        cannot be read for a fault of ours is put aside: its log stays for a while, and no node looks at it any more.
+        cannot be read for a fault of ours is put aside: its log stays for a while, for `read_log` alone.
         """
         actor = self._node.actor(table_id)
+        decided_on: list[Table] = []
+
+        def end(table: Table) -> commands.Command:
+            decided_on.append(table)
+            return commands.VoidTable()
+
         try:
-            before = await actor.refresh()
-            await actor.ask(lambda _: commands.VoidTable())
-        except AssertionError:  # the actor has told of it
-            hand_id = hand_of(await self._messages(table_id))[0]
-            await self._node.store.put_aside(table_id, self._node.settings.keep_ms)
-            actor.audience.gone()
+            await actor.ask(end)
+        except Refusal:
+            raise
+        except Exception:  # whatever it is, the actor has told of it
+            hand_id, _ = hand_of(await self._messages(table_id))
+            voided = bool(hand_id) and await self._ledger.void_if_open(hand_id, reason)
+            await self._node.put_aside(actor)
         else:
+            before = decided_on[-1]
             hand_id = "" if before.stage in (Stage.WAITING, Stage.COUNTDOWN) else before.hand_id
-        # Of a closed table too: an earlier call may not have come as far as the ledger.
-        return hand_id if hand_id and await self._ledger.void_if_open(hand_id, reason) else ""
+            opening = before.stage is Stage.OPENING
+            # Of a closed table too: an earlier call may not have come as far as the ledger.
+            voided = bool(hand_id) and await self._ledger.void_if_open(hand_id, reason, opening=opening)
+        return hand_id if voided else ""
 
     async def read_log(self, table_id: str, after_seq: int) -> tuple[list[events_pb2.Event], str]:
         """The events behind one, without what nobody but a player may know of a live hand; and that hand's id.
 
-        Of a table whose log cannot be read for a fault of ours the last hand counts as live. Raises NOT_FOUND.
+        Of a table whose log cannot be read for a fault of ours, also after it was put aside, the last hand counts as
+        live, and of an event that cannot be read there is the number alone. Raises NOT_FOUND.
         """
         messages = await self._messages(table_id)
         hand_id, first_seq = hand_of(messages)
         try:
             table = await self._node.actor(table_id).refresh()
-        except AssertionError:
+        except Refusal as refusal:
+            if refusal.reason != Reason.NOT_FOUND or not messages:
+                raise
+        except Exception:  # whatever it is, the actor has told of it
             pass
         else:
             messages = [message for message in messages if message.seq <= table.seq]
             live = table.stage in (Stage.OPENING, Stage.HAND)
             hand_id, first_seq = (table.hand_id, table.hand_seq) if live else ("", table.seq + 1)
-        return [told_of(message, first_seq) for message in messages if message.seq > after_seq], hand_id
+        return [_told(table_id, message, first_seq) for message in messages if message.seq > after_seq], hand_id
 
     async def _messages(self, table_id: str) -> list[events_pb2.Event]:
-        return [message for entry in await self._node.store.history(table_id) for message in log.messages(entry)]
+        history = await self._node.store.history(table_id)
+        return [message for seq, entry in history for message in _messages_of(table_id, seq, entry)]
+
+
+def _messages_of(table_id: str, seq: int, entry: bytes) -> list[events_pb2.Event]:
+    """The messages of the entry that ends at an event; that event's number alone where they cannot be read."""
+    try:
+        return list(log.messages(entry))
+    except DecodeError as error:
+        _log.error("entry not read", extra={"table": table_id, "seq": seq, "why": str(error)})
+        return [events_pb2.Event(seq=seq)]
+
+
+def _told(table_id: str, message: events_pb2.Event, secret_from_seq: int) -> events_pb2.Event:
+    """The message without secrets; its number alone where it cannot be read, whatever fault of ours is why."""
+    try:
+        return told_of(message, secret_from_seq)
+    except Exception as error:
+        _log.error("event not read", exc_info=error, extra={"table": table_id, "seq": message.seq})
+        return events_pb2.Event(seq=message.seq)
 
 
 def hand_of(messages: list[events_pb2.Event]) -> tuple[str, int]:

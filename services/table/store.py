@@ -3,6 +3,7 @@
 Keys of a shard k share the hash tag {k}, so that one Lua call works on a cluster too:
     {k}:t:<table>:log   a stream; the id of an entry is the number of its last event, its field `e` a LogEntry; a
                         checkpoint's has the number of the event that it stands behind, and `-1`
+    {k}:t:<table>:aside the log of a table that could not be read for a fault of ours, for a while
     {k}:deadlines       a sorted set: table -> when it must be looked at, in milliseconds since the epoch
 """
 
@@ -52,7 +53,17 @@ redis.call('XADD', KEYS[1], 'MINID', ARGV[3] .. '-1', ARGV[1] .. '-1', 'e', ARGV
 return 1
 """
 
-SCRIPTS: Final = (_APPEND, _CLAIM, _CUT, _PUT_OFF)
+# KEYS log, deadlines, what is put aside; ARGV table, milliseconds to keep.
+_PUT_ASIDE: Final = """
+redis.call('ZREM', KEYS[2], ARGV[1])
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('RENAME', KEYS[1], KEYS[3])
+redis.call('PEXPIRE', KEYS[3], ARGV[2])
+return 1
+"""
+
+SCRIPTS: Final = (_APPEND, _CLAIM, _CUT, _PUT_OFF, _PUT_ASIDE)
+_PUT_ASIDE_SHA: Final = hashlib.sha1(_PUT_ASIDE.encode(), usedforsecurity=False).hexdigest()
 _PUT_OFF_SHA: Final = hashlib.sha1(_PUT_OFF.encode(), usedforsecurity=False).hexdigest()
 _CUT_SHA: Final = hashlib.sha1(_CUT.encode(), usedforsecurity=False).hexdigest()
 _APPEND_SHA: Final = hashlib.sha1(_APPEND.encode(), usedforsecurity=False).hexdigest()
@@ -87,16 +98,20 @@ class Store:
         begin = 0 if after_seq else next(checkpoints, 0)
         return [fields[1] for _, fields in found[begin:]]
 
-    async def history(self, table_id: str) -> list[bytes]:
-        """All entries that there are, those before the last checkpoint too, oldest first. Raises StoreLost."""
-        found: list[Any] = await self._pipe.call("XRANGE", f"{{{self._shard(table_id)}}}:t:{table_id}:log", "-", "+")
-        return [fields[1] for _, fields in found]
+    async def history(self, table_id: str) -> list[tuple[int, bytes]]:
+        """All entries that there are, those before the last checkpoint too, with the number of each one's last event,
+        oldest first; of a table that has been put aside too. Raises StoreLost.
+        """
+        key = f"{{{self._shard(table_id)}}}:t:{table_id}"
+        found: list[Any] = await self._pipe.call("XRANGE", f"{key}:log", "-", "+")
+        found = found or await self._pipe.call("XRANGE", f"{key}:aside", "-", "+")
+        return [(int(entry_id.partition(b"-")[0]), fields[1]) for entry_id, fields in found]
 
     async def put_aside(self, table_id: str, keep_ms: int) -> None:
-        """Has no node look at a table any more, and keeps its log for so long. Raises StoreLost."""
+        """Has the table be there for no node any more, and keeps its log for so long. Raises StoreLost."""
         shard = self._shard(table_id)
-        await self._pipe.call("ZREM", f"{{{shard}}}:deadlines", table_id)
-        await self._pipe.call("PEXPIRE", f"{{{shard}}}:t:{table_id}:log", keep_ms)
+        keys = (f"{{{shard}}}:t:{table_id}:log", f"{{{shard}}}:deadlines", f"{{{shard}}}:t:{table_id}:aside")
+        await self._pipe.call("EVALSHA", _PUT_ASIDE_SHA, 3, *keys, table_id, keep_ms)
 
     async def orders(self) -> bytes | None:
         """What operators have ordered (servicekit.orders). Raises StoreLost."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import grpc
 import pytest
@@ -11,9 +13,11 @@ from redis.asyncio import Redis
 
 from ddz.ledger.v1 import ledger_pb2
 from ddz.table.v1 import events_pb2, table_pb2
+from services.table.item import Make
 from services.table.store import Store
-from tests.services.table.stack import Stack
-from tests.services.table.test_streams import close, happy_hand
+from tests.services.table.bots import begin
+from tests.services.table.stack import Stack, look, terms, until
+from tests.services.table.test_streams import LONG, close, happy_hand
 
 
 @contextlib.asynccontextmanager
@@ -26,14 +30,33 @@ async def log_of(stack: Stack, table_id: str) -> AsyncIterator[tuple[Redis, str]
         await redis.aclose()
 
 
-async def break_log(stack: Stack, table_id: str) -> None:
-    """Adds an event that cannot come there, as a fault of ours would: nobody can fold the log any more."""
+Wrong = Callable[[int], bytes]
+
+
+def entry(**event: Any) -> bytes:
+    return events_pb2.LogEntry(events=[events_pb2.Event(**event)]).SerializeToString()
+
+
+# Entries that a fault of ours could leave behind the last event, whose number they are given, and the kinds of error
+# that they lead to: nobody can fold the log any more.
+WRONG: dict[str, Wrong] = {
+    "assertion": lambda last: entry(seq=last + 5, ready_set=events_pb2.ReadySet(seat=1)),
+    "index": lambda last: entry(seq=last + 1, ready_set=events_pb2.ReadySet(seat=9)),
+    "no event": lambda last: entry(seq=last + 1),
+    "no message": lambda _: b"\xff\xff",
+}
+
+
+async def break_log(stack: Stack, table_id: str, wrong: Wrong) -> int:
+    """Adds a wrong entry; its number."""
     async with log_of(stack, table_id) as (redis, key):
         [(last, _)] = await redis.xrevrange(key, count=1) or []
         assert isinstance(last, bytes)
-        seq = int(last.partition(b"-")[0]) + 5
-        wrong = events_pb2.LogEntry(events=[events_pb2.Event(seq=seq, ready_set=events_pb2.ReadySet(seat=1))])
-        await redis.xadd(key, {"e": wrong.SerializeToString()}, id=f"{seq}-0")
+        seq = int(last.partition(b"-")[0])
+        data = wrong(seq)
+        seq += 5 if wrong is WRONG["assertion"] else 1
+        await redis.xadd(key, {"e": data}, id=f"{seq}-0")
+        return seq
 
 
 async def void(stack: Stack, table_id: str, node: int = 0) -> str:
@@ -63,10 +86,55 @@ async def test_a_live_hand_is_void_here_and_in_the_ledger_on_whatever_node(stack
     await close(clients)
 
 
-async def test_a_table_that_its_own_actor_cannot_read_is_put_aside(stack: Stack) -> None:
-    table_id, _, clients = await happy_hand(stack)
-    await break_log(stack, table_id)
+async def test_a_hand_that_begins_meanwhile_is_void_in_the_ledger_too(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the operator's call and the decision at the table the last of three gets ready."""
+    players = await stack.players()
+    table_id = await stack.open(terms("happy", clocks=LONG), players)
+    clients = [await stack.client(player.player_id, table_id, node=1).open() for player in players]
+    actor = stack.nodes[0].service.node.actor(table_id)
+    ask = actor.ask
+
+    async def ask_late(make: Make) -> int:
+        await begin(clients, "happy")
+        return await ask(make)
+
+    monkeypatch.setattr(actor, "ask", ask_late)
+    assert (await void(stack, table_id)).startswith(table_id)
+    assert table_id not in await open_hands(stack)
+    await close(clients)
+
+
+async def test_a_hand_that_may_be_on_its_way_to_the_ledger_is_asked_for_again(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asyncio.Event()
+
+    async def without_an_answer(*_: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(stack.nodes[0].service.node._ledger, "open", without_an_answer)
+    players = await stack.players()
+    table_id = await stack.open(terms("happy", clocks=LONG), players)
+    clients = [await stack.client(player.player_id, table_id).open() for player in players]
+    for client in clients:
+        await client.act(ready=table_pb2.Ready(ready=True))
+    await asked.wait()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await void(stack, table_id)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert await void(stack, table_id) == ""
+    await close(clients)
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+async def test_a_table_that_its_own_actor_cannot_read_is_put_aside(stack: Stack, wrong: Wrong) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    seq = await break_log(stack, table_id, wrong)
     found = await read(stack, table_id)
+    assert found.events[-1].seq == seq
     assert found.live_hand_id.startswith(table_id)
     [dealt] = [event.dealt for event in found.events if event.HasField("dealt")]
     assert [len(hand.cards) for hand in dealt.hands] == [0, 0, 0]
@@ -74,8 +142,16 @@ async def test_a_table_that_its_own_actor_cannot_read_is_put_aside(stack: Stack)
     assert await void(stack, table_id) == found.live_hand_id
     assert table_id not in await open_hands(stack)
     async with log_of(stack, table_id) as (redis, key):
-        assert await redis.pttl(key) > 0
+        assert await redis.pttl(f"{key.removesuffix('log')}aside") > 0
     assert await stack.nodes[0].service.node.store.next_deadline(table_id) is None
+    for client in clients:  # on whatever node
+        goodbye = await until(client.goodbye)
+        assert (goodbye.why, goodbye.reconnect) == ("closed", False)
+    for call in (look(stack.nodes[0], table_id, ids[0]), void(stack, table_id)):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    assert await read(stack, table_id) == found
     await close(clients)
 
 
