@@ -88,10 +88,13 @@ async def test_a_lobby_whose_redis_is_silent_does_not_keep_the_others_from_mirro
     monkeypatch.setattr(decrees, "_LOCK_WAIT", "30s")
     silent = Silent()
     hanging = asyncio.create_task(own(pool, cast(Any, silent), town).mirror())
-    await silent.asked.wait()
-    await own(pool, mirror, town).mirror()
-    hanging.cancel()
-    await asyncio.gather(hanging, return_exceptions=True)
+    try:
+        async with asyncio.timeout(10):
+            await silent.asked.wait()
+            await own(pool, mirror, town).mirror()
+    finally:
+        hanging.cancel()
+        await asyncio.gather(hanging, return_exceptions=True)
 
 
 async def test_a_lobby_knows_what_is_ordered_before_it_serves(town: Town, mirror: Redis) -> None:
