@@ -122,7 +122,8 @@ async def build(config: Config) -> AsyncIterator[TableService]:
         ledger = Ledger(*stubs)
         store: Any = MemoryStore()
         orders = Orders(nothing)
-        node = Node(Settings(), store, ledger, bus, Seeds(bytes.fromhex(config.deal_seed)), orders)
+        settings = Settings(commands_per_s=config.commands_per_s, commands_burst=config.commands_burst)
+        node = Node(settings, store, ledger, bus, Seeds(bytes.fromhex(config.deal_seed)), orders)
         async with node.running():
             yield TableService(node, Steward(node, orders, ledger, bus))
 
