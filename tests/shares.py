@@ -18,6 +18,7 @@ _STACK = frozenset(
         "tests/e2e/test_admin.py",
         "tests/e2e/test_sdk.py",
         "tests/e2e/test_terminal.py",
+        "tests/e2e/test_traces.py",
     }
 )
 # Whole systems that the present share uses; they end with it, and do not idle beside the others.
@@ -29,7 +30,6 @@ _LONGEST = (
     "tests/deploy/test_up.py",
     "tests/sim/test_simulator.py",
     "stack",
-    "tests/edge",
     "tests/services/table",
     "tests/services/matchmaking",
     "tests/services/ledger",
@@ -38,6 +38,7 @@ _LONGEST = (
     "tests/load/test_load.py",
     "tests/e2e/test_rolling.py",
     "tests/e2e/test_reconnect.py",
+    "tests/edge/test_fuzz.py",
     "tests/sim/test_mutations.py",
 )
 
@@ -46,7 +47,7 @@ def share(node_id: str) -> str:
     """The name of those tests that one process runs one after the other: a folder, a file, or the whole system."""
     path = node_id.partition("::")[0]
     folder = path.rpartition("/")[0]
-    if folder in ("tests/browser", "tests/edge") or folder.startswith("tests/services/"):
+    if folder == "tests/browser" or folder.startswith("tests/services/"):
         return folder
     return "stack" if path in _STACK else path
 
