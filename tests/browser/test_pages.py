@@ -61,7 +61,9 @@ async def test_the_language_is_switched_and_kept(crowd: Crowd) -> None:
 async def test_an_address_that_leads_nowhere_leads_home_or_says_so(crowd: Crowd, route: str) -> None:
     person = await crowd.person()
     person.refused = True  # what is not there is refused, and browsers put that on the console
-    await person.see(".room")
+    await person.open("leaders")  # where there is neither: what is seen afterwards is the answer
+    await person.see(".leaders tbody tr")
+    assert await person.page.locator(".room, .empty").count() == 0
     await person.open(route)
     await person.see(".room, .empty")
 
