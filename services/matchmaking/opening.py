@@ -11,6 +11,7 @@ from ddz.matchmaking.v1 import matchmaking_pb2
 from ddz.table.v1 import table_pb2, table_pb2_grpc
 from doudizhu.refusal import Refusal
 from servicekit import ids, logs, metrics, remote, traces
+from servicekit.orders import Orders
 from servicekit.pipe import StoreLost
 from servicekit.rooms import Rooms
 from services.matchmaking import counts, queue
@@ -44,6 +45,7 @@ class Opener:
         store: Store,
         news: News,
         table: table_pb2_grpc.TableInternalServiceAsyncStub,
+        orders: Orders,
         owner: str,
         patience_s: float,
     ) -> None:
@@ -51,6 +53,7 @@ class Opener:
         self._store = store
         self._news = news
         self._table = table
+        self._orders = orders
         self._owner = owner
         self._patience_s = patience_s
         self.answering = True  # whether the table service did, when asked last
@@ -81,7 +84,8 @@ class Opener:
     def _request(self, room_id: str, claim: Claim) -> table_pb2.OpenRequest:
         match = queue.match_id(room_id, claim.epoch, claim.ticket_ids)
         players = {player.player_id: player for player in map(common_pb2.Player.FromString, claim.who)}
-        seats = [players[player] for player in queue.seat_order(match, players)]
+        # Not as they joined: one of them may have been muted while he waited.
+        seats = [self._orders.shown(players[player]) for player in queue.seat_order(match, players)]
         return table_pb2.OpenRequest(table_id=match, terms=self._rooms.get(room_id).terms, players=seats)
 
     async def _asked(self, room_id: str, claim: Claim, request: table_pb2.OpenRequest) -> bool:

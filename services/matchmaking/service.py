@@ -105,9 +105,9 @@ async def build(config: Config, inside: Inside | None = None) -> AsyncIterator[M
             await stack.enter_async_context(connected(config.redis_url, _patience(config), epoch=epoch))
             for _ in range(3)
         ]
-        opener = Opener(rooms, looks, news, opening, owner, config.open_patience_s)
         orders = Orders(looks.orders)
         await orders.refresh()
+        opener = Opener(rooms, looks, news, opening, orders, owner, config.open_patience_s)
         matcher = Matcher(rooms, looks, opener, news, orders, owner)
         watching = Watching(rounds, news, owner)
         bots_fill = config.bot_fill_s > 0

@@ -158,8 +158,8 @@ async def standing(folder: Path, redis_url: str, nats_url: str) -> AsyncIterator
             await stack.enter_async_context(connected(redis_url, Patience(), epoch="", windows=WINDOWS))
             for _ in range(3)  # as in the service
         ]
-        opener = Opener(rooms, looks, news, neighbours, "bench", 60.0)
         orders = Orders(nothing)
+        opener = Opener(rooms, looks, news, neighbours, orders, "bench", 60.0)
         matcher = Matcher(rooms, looks, opener, news, orders, "bench")
         watching = Watching(rounds, news, "bench")
         desk = Desk(rooms, joins, matcher, news, Balances(neighbours), seats, orders, bots_fill=False)

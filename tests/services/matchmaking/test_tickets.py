@@ -140,6 +140,32 @@ async def test_in_maintenance_who_waits_is_told_of_his_ticket_and_nobody_gets_an
     await until(is_banned)
 
 
+async def test_who_is_muted_while_he_queues_sits_down_under_the_neutral_name(hall: Hall) -> None:
+    muted, *others = hall.players(3)
+    tickets = [await player.join() for player in (muted, others[0])]
+    ordered = orders_pb2.Orders()
+    ordered.sanctions.add(player_id=muted.id, muted_until_ms=2**52)
+    banned = hall.player()  # his refusal tells that the orders have been read
+    ordered.sanctions.add(player_id=banned.id, banned_until_ms=2**52)
+    await hall.redis.set(orders.KEY, ordered.SerializeToString())
+
+    async def is_read() -> bool:
+        try:
+            ticket = await banned.join("happy-beginner")
+        except grpc.aio.AioRpcError:
+            return True
+        await banned.cancel(ticket.ticket_id)
+        return False
+
+    await until(is_read)
+    await others[1].join()
+    end = await muted.end_of(tickets[0].ticket_id)
+    names = {player.player_id: player.display_name for player in hall.tables.tables[end.table_id].players}
+    assert names == {player.id: player.player.display_name for player in others} | {
+        muted.id: orders.neutral_name(muted.id)
+    }
+
+
 async def test_without_the_ledger_nobody_is_queued(hall: Hall) -> None:
     def down() -> None:
         raise Refusal("UNAVAILABLE", "down")
