@@ -264,9 +264,7 @@ class Node:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Polls the deadlines and sweeps until left."""
-        if self.settings.node_id != UNNAMED:
-            with contextlib.suppress(StoreLost):  # then the one before counts as dead a little later
-                await self.store.succeed(self.settings.node_id, self._id)
+        await self._take_name()
         works = {"poll": self._poll, "sweep": self._sweep, "heartbeats": self._heartbeats, "lost": self._void_lost}
         tasks = [asyncio.create_task(lasting(where, work)) for where, work in works.items()]
         try:
@@ -306,6 +304,12 @@ class Node:
             for actor in self._actors.values():
                 actor.audience.beat(actor.table, silent_since, self.now_ms())
             counts.take_stock(self.actors(), f"{self._id}:")
+
+    async def _take_name(self) -> None:
+        """Says which id runs under the node's name from now on: the one before counts as dead."""
+        if self.settings.node_id != UNNAMED:
+            with contextlib.suppress(StoreLost):  # then it does so a little later
+                await self.store.succeed(self.settings.node_id, self._id)
 
     async def _say_alive(self) -> None:
         await self.store.say_alive(self._id, int(3 * self.settings.report_s) + 1)
@@ -365,6 +369,11 @@ class Node:
         self.news.rename(self._id)
         with contextlib.suppress(StoreLost):  # it is said again soon
             await self._say_alive()
+
+    async def stand_up(self) -> None:
+        """Takes tables and streams again: those of its new id, as whoever comes under its name after it is to know."""
+        self.draining = False
+        await self._take_name()
 
     def _send_away(self) -> None:
         self.draining = True

@@ -83,7 +83,7 @@ class Steward:
         if draining:
             await self._node.stand_down()
         else:
-            self._node.draining = False
+            await self._node.stand_up()
 
     async def void_table(self, table_id: str, reason: str) -> str:
         """Ends a table, and closes its hand in the ledger; the hand that is void, empty when none was played.

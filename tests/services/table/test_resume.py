@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ddz.admin.v1 import orders_pb2
 from services.table.log import decode
 from tests.services.table.stack import Stack, TableNode, fresh, look, table_node, terms
 from tests.services.table.test_streams import happy_hand
@@ -28,6 +29,21 @@ async def test_a_node_that_comes_back_under_its_name_gives_extra_time_at_once(st
         assert after.clock.deadline_ms > before.clock.deadline_ms
         assert not any(seat.connected for seat in after.seats)
         await look(node, table_id, ids[0])
+        assert await extended(node, table_id) == 1
+
+
+async def test_a_node_that_comes_back_under_its_name_after_it_stood_down_gives_extra_time_at_once(stack: Stack) -> None:
+    name = fresh("node")
+    places = (stack.redis_url, stack.nats_url, stack.ledger_port)
+    async with table_node(*places, node_id=name, drain_s=0.1) as node:
+        for draining in (True, False):
+            asked = orders_pb2.SetDraining(node_id=name, draining=draining)
+            report = await node.service._steward.do_errand(orders_pb2.Errand(set_draining=asked))
+            assert report is not None
+            assert report.node.draining == draining
+        table_id, ids, _ = await happy_hand(Stack([node, node], stack.ledger, stack.hands, *places), **SOON)
+    async with table_node(*places, node_id=name) as node:
+        assert not any(seat.connected for seat in (await look(node, table_id, ids[0])).seats)
         assert await extended(node, table_id) == 1
 
 
