@@ -341,6 +341,7 @@ class Node:
         """Voids old open hands that no table plays: nobody else can end them, and they hold their players.
 
         The log of the table is gone; or the ledger has opened the hand late, when the table had given it up already.
+        The hand of a table that cannot be read for a fault of ours is an operator's to void.
         Raises StoreLost, UNAVAILABLE.
         """
         older_than_ms = int(1000 * self.settings.lost_s)
@@ -357,6 +358,8 @@ class Node:
             table = await self.actor(table_id).refresh()
         except Refusal as refusal:
             return refusal.reason != Reason.NOT_FOUND
+        except Exception:  # whatever it is, the actor has told of it; nobody can say what the table does
+            return True
         return table.hand_id == hand_id and table.stage in (Stage.OPENING, Stage.HAND, Stage.SETTLING)
 
     async def stand_down(self) -> None:

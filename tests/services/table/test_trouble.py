@@ -21,6 +21,7 @@ from services.table.effects import Ledger
 from services.table.store import Store
 from tests.services.table.stack import Stack, act, fresh, look, metadata, table_node, terms, until, until_async
 from tests.services.table.test_streams import close, happy_hand
+from tests.services.table.test_void_tables import WRONG, break_log, open_hands, void
 
 
 @contextlib.asynccontextmanager
@@ -186,4 +187,21 @@ async def test_an_open_hand_whose_table_is_lost_is_voided_and_others_are_not(sta
     open_hands = await stack.ledger.ListOpenHands(ledger_pb2.ListOpenHandsRequest(limit=1_000), timeout=5)
     assert f"{live}-1" in {hand.hand_id for hand in open_hands.hands}
     assert lost not in {hand.table_id for hand in open_hands.hands}
+    await close(clients)
+
+
+async def test_a_table_that_cannot_be_read_keeps_its_hand_and_hides_no_lost_one(stack: Stack) -> None:
+    unreadable, _, clients = await happy_hand(stack)
+    await break_log(stack, unreadable, WRONG["index"])
+    ids = [player.player_id for player in await stack.players()]
+    lost = fresh("lost")  # the younger hand, which is looked at later
+    await stack.ledger.OpenHand(ledger_pb2.OpenHandRequest(hand_id=lost, player_ids=ids, table_id=lost), timeout=5)
+    faults = metrics.FAULTS.labels("actor")._value
+    before = faults.get()
+    async with table_node(stack.redis_url, stack.nats_url, stack.ledger_port, lost_s=0.0) as node:
+        await node.service.node.void_lost()
+    left = await open_hands(stack)
+    assert (unreadable in left, lost in left) == (True, False)
+    assert faults.get() > before
+    await void(stack, unreadable)
     await close(clients)
