@@ -2,12 +2,16 @@
 
     <folder>/0001_accounts.sql, 0002_functions.sql, ...
 
+A file whose first line is `-- no transaction` holds statements that can be in none, such as CREATE INDEX CONCURRENTLY,
+with an empty line between any two. They run one by one, and all of them again when one has failed.
+
 They run as the owner of the schema. The service's own role may read only which of them have run, through the function
 `<schema>.applied_migrations()`, and refuses to start when one of its files is missing there.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from pathlib import Path
@@ -20,6 +24,11 @@ _SCHEMA = re.compile(r"[a-z][a-z0-9_]*")
 
 # The same number for every schema: two schemas wait for each other at most for the time of one migration.
 _LOCK = 0x64647A
+_LOCK_PAUSE_S = 0.1
+
+_ALONE = "-- no transaction\n"
+# A file that was changed after it had run somewhere names its digest of then: what it did there is right still.
+_FORMERLY = re.compile(r"^-- formerly ([0-9a-f]{64})$", re.MULTILINE)
 
 _PREPARE = """
 CREATE SCHEMA IF NOT EXISTS {schema};
@@ -59,7 +68,9 @@ async def apply(dsn: str, folder: Path, schema: str) -> list[str]:
     assert _SCHEMA.fullmatch(schema), schema
     connection = await asyncpg.connect(dsn)
     try:
-        await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
+        # Waiting in a statement would hold a snapshot, for whose end an index that is built CONCURRENTLY would wait.
+        while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LOCK):  # noqa: ASYNC110, in Postgres
+            await asyncio.sleep(_LOCK_PAUSE_S)
         await connection.execute(_PREPARE.format(schema=schema))
         known = dict(await connection.fetch(f"SELECT name, sha256 FROM {schema}.migrations"))
         return [name for name, text in _texts(folder) if await _run(connection, name, text, schema, known)]
@@ -75,12 +86,18 @@ async def _run(connection: asyncpg.Connection, name: str, text: str, schema: str
     """Runs one file unless it has run; whether it ran."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     if name in known:
-        if known[name] != digest:
+        if known[name] not in (digest, *_FORMERLY.findall(text)):
             raise MigrationError(f"{name} has run with another content: write a new migration instead.")
         return False
+    ran = f"INSERT INTO {schema}.migrations (name, sha256) VALUES ($1, $2)"
+    if text.startswith(_ALONE):
+        for statement in text.split("\n\n"):
+            await connection.execute(statement)
+        await connection.execute(ran, name, digest)
+        return True
     async with connection.transaction():
         await connection.execute(text)
-        await connection.execute(f"INSERT INTO {schema}.migrations (name, sha256) VALUES ($1, $2)", name, digest)
+        await connection.execute(ran, name, digest)
     return True
 
 

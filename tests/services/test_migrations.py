@@ -12,6 +12,7 @@ import pytest
 
 from deploy.local.servers import Postgres
 from servicekit import migrations
+from services.lobby import store
 
 _numbers = itertools.count(1)
 
@@ -69,6 +70,53 @@ async def test_one_that_fails_leaves_nothing(postgres: Postgres, database: str, 
     assert await count(dsn) == 2
     (folder / "0003_bad.sql").write_text("INSERT INTO shop.one VALUES (3);")
     assert await migrations.apply(dsn, folder, "shop") == ["0003_bad.sql"]
+
+
+INDEX = "DROP INDEX CONCURRENTLY IF EXISTS shop.one_n;\n\nCREATE UNIQUE INDEX CONCURRENTLY one_n ON shop.one (n);\n"
+VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('{}')"
+
+
+async def test_one_in_no_transaction_is_run_again_from_its_beginning(
+    postgres: Postgres, database: str, folder: Path
+) -> None:
+    dsn = postgres.dsn("ddz_owner", database)
+    (folder / "0003_index.sql").write_text(f"-- no transaction\n{INDEX}")
+    with (folder / "0002_two.sql").open("a") as two:
+        two.write("INSERT INTO shop.one VALUES (2);")
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await migrations.apply(dsn, folder, "shop")
+    assert postgres.psql(VALID.format("shop.one_n"), database).strip() == "f"
+    postgres.psql("DELETE FROM shop.one WHERE n = 2", database)
+    assert await migrations.apply(dsn, folder, "shop") == ["0003_index.sql"]
+    assert postgres.psql(VALID.format("shop.one_n"), database).strip() == "t"
+    assert await migrations.apply(dsn, folder, "shop") == []
+
+
+async def test_who_waits_for_others_keeps_no_index_from_being_built(
+    postgres: Postgres, database: str, folder: Path
+) -> None:
+    dsn = postgres.dsn("ddz_owner", database)
+    (folder / "0003_index.sql").write_text(f"-- no transaction\n{INDEX}")
+    ran = await asyncio.gather(*(migrations.apply(dsn, folder, "shop") for _ in range(4)))
+    assert sorted(name for names in ran for name in names) == ["0001_one.sql", "0002_two.sql", "0003_index.sql"]
+
+
+async def test_a_lobby_whose_0004_built_the_index_itself_goes_on(
+    postgres: Postgres, database: str, tmp_path: Path
+) -> None:
+    dsn = postgres.dsn("ddz_owner", database)
+    for path in migrations.files(store.MIGRATIONS)[:3]:
+        (tmp_path / path.name).write_text(path.read_text())
+    now = (store.MIGRATIONS / "0004_operators.sql").read_text()
+    index = "CREATE INDEX account_sanctioned ON lobby.account (sanctioned_at) WHERE sanctioned_at IS NOT NULL;\n"
+    lines = [
+        line for line in now.splitlines(keepends=True) if not line.startswith(("--\n", "-- It built", "-- formerly"))
+    ]
+    lines.insert(lines.index("\n", 3), index)
+    (tmp_path / "0004_operators.sql").write_text("".join(lines))
+    await migrations.apply(dsn, tmp_path, store.SCHEMA)
+    assert await migrations.apply(dsn, store.MIGRATIONS, store.SCHEMA) == ["0005_sanctioned.sql"]
+    assert postgres.psql(VALID.format("lobby.account_sanctioned"), database).strip() == "t"
 
 
 async def test_one_that_was_changed_is_refused(postgres: Postgres, database: str, folder: Path) -> None:

@@ -1,11 +1,13 @@
 -- Operators, what they did, and what holds until they take it back. The service's role can make nobody an operator, and
 -- change no act: it reads, and calls the functions below.
+--
+-- It built the index of 0005 too, in this transaction, in which nobody could write an account until it was there:
+-- formerly d91a26f19409aff99733e2280c2f41f7d0861341f2400fad7d51ebe68c0d3e8c
 
 ALTER TABLE lobby.account
   ADD COLUMN muted_until_ms bigint NOT NULL DEFAULT 0, -- milliseconds since the epoch
   ADD COLUMN banned_until_ms bigint NOT NULL DEFAULT 0,
   ADD COLUMN sanctioned_at timestamptz; -- when one of the two was last set
-CREATE INDEX account_sanctioned ON lobby.account (sanctioned_at) WHERE sanctioned_at IS NOT NULL;
 
 -- Filled by `python -m services.lobby appoint`, as the owner.
 CREATE TABLE lobby.operator (
