@@ -28,6 +28,8 @@ _TIMEOUT_S: Final = 5.0
 _OPEN_HANDS: Final = 1_000
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
+# A call that was under way when its table was closed comes to the ledger within this time, unless it is lost or stuck.
+_LATE_S: Final = 2.0
 _TRANSIENT: Final = {errors.Trouble.UNAVAILABLE, errors.Trouble.OVERLOADED, errors.Trouble.DRAINING, "RATE_LIMITED"}
 # A player whose last hand is still being settled elsewhere is waited for so long before he is refused.
 _IN_HAND_TRIES: Final = 6
@@ -116,19 +118,23 @@ class Ledger:
     async def void_if_open(self, hand_id: str, reason: str, *, opening: bool = False) -> bool:
         """Closes a hand for an operator; False when the ledger has none of this id, or has settled it.
 
-        Raises UNAVAILABLE when there is none of one that was `opening`: it may be on its way to the ledger.
+        One that was `opening` may be on its way to the ledger, and is waited for; later still it is a lost hand, and
+        void as one (Node.void_lost). Raises UNAVAILABLE.
         """
         request = ledger_pb2.VoidHandRequest(hand_id=hand_id, reason=reason)
-        try:
-            await remote.ask(self._stub.VoidHand(request, timeout=_TIMEOUT_S), "ledger")
-        except Refusal as refusal:
-            if opening and refusal.reason == errors.Trouble.NOT_FOUND:
-                words = "The table is closed; ask again, for its hand may still be on its way to the ledger."
-                raise Refusal(errors.Trouble.UNAVAILABLE, words) from None
-            if refusal.reason in (errors.Trouble.NOT_FOUND, "HAND_OVER", "KEY_CONFLICT"):
-                return False
-            raise
-        return True
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (_LATE_S if opening else 0.0)
+        while True:
+            try:
+                await remote.ask(self._stub.VoidHand(request, timeout=_TIMEOUT_S), "ledger")
+            except Refusal as refusal:
+                if refusal.reason not in (errors.Trouble.NOT_FOUND, "HAND_OVER", "KEY_CONFLICT"):
+                    raise
+                if refusal.reason != errors.Trouble.NOT_FOUND or loop.time() > until:
+                    return False
+            else:
+                return True
+            await asyncio.sleep(_FIRST_PAUSE_S)
 
     async def open_hands(self, older_than_ms: int) -> list[tuple[str, str]]:
         """Open hands and their tables, by id, the oldest first. Raises UNAVAILABLE."""

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from ddz.ledger.v1 import ledger_pb2
 from ddz.table.v1 import events_pb2, table_pb2
+from services.table import effects
 from services.table.item import Make
 from services.table.store import Store
 from tests.services.table.bots import begin
@@ -106,8 +107,9 @@ async def test_a_hand_that_begins_meanwhile_is_void_in_the_ledger_too(
     await close(clients)
 
 
-async def test_a_hand_that_may_be_on_its_way_to_the_ledger_is_asked_for_again(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("comes", [True, False])
+async def test_a_hand_that_may_be_on_its_way_to_the_ledger_is_waited_for(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, comes: bool
 ) -> None:
     asked = asyncio.Event()
 
@@ -115,17 +117,32 @@ async def test_a_hand_that_may_be_on_its_way_to_the_ledger_is_asked_for_again(
         asked.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(stack.nodes[0].service.node._ledger, "open", without_an_answer)
+    ledger = stack.nodes[0].service.node._ledger
+    monkeypatch.setattr(ledger, "open", without_an_answer)
+    monkeypatch.setattr(effects, "_LATE_S", 60.0 if comes else 0.2)
     players = await stack.players()
     table_id = await stack.open(terms("happy", clocks=LONG), players)
     clients = [await stack.client(player.player_id, table_id).open() for player in players]
     for client in clients:
         await client.act(ready=table_pb2.Ready(ready=True))
     await asked.wait()
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await void(stack, table_id)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-    assert await void(stack, table_id) == ""
+    voided, void_hand = asyncio.Event(), ledger._stub.VoidHand
+
+    async def void_aloud(request: ledger_pb2.VoidHandRequest, timeout: float) -> ledger_pb2.VoidHandResponse:
+        try:
+            return await void_hand(request, timeout=timeout)
+        finally:
+            voided.set()
+
+    monkeypatch.setattr(ledger._stub, "VoidHand", void_aloud)
+    voiding = asyncio.create_task(void(stack, table_id))
+    await voided.wait()  # the ledger has said that there is no such hand
+    hand_id = f"{table_id}-1"
+    if comes:
+        ids = [player.player_id for player in players]
+        await stack.ledger.OpenHand(ledger_pb2.OpenHandRequest(hand_id=hand_id, player_ids=ids, table_id=table_id))
+    assert await voiding == (hand_id if comes else "")
+    assert table_id not in await open_hands(stack)
     await close(clients)
 
 
