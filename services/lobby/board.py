@@ -136,13 +136,13 @@ class Board:
                 version, rooms_version = -1, self._rooms_version
                 shown.clear()
             changes = self._directory.changes(version) if version >= 0 else None
+            version = self._directory.version if changes is None else changes.version  # before a slow reader takes it
             for frame in self._snapshot(room_id) if changes is None else self._delta(room_id, changes):
                 self._add_rooms(frame, room_id, shown)
                 if told != self._orders.notice:
                     told = self._orders.notice
                     frame.notice.CopyFrom(told)
                 yield frame
-            version = self._directory.version if changes is None else changes.version
             await asyncio.sleep(_FRAME_S)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_HEARTBEAT_S):
