@@ -143,7 +143,7 @@ def test_a_demo_that_is_killed_leaves_nothing(scratch: Path, moment: str, signum
     temp = scratch / f"demo-{moment}-{signum}"
     temp.mkdir()
     with subprocess.Popen(
-        [sys.executable, "-m", "deploy.local", "demo", "--hands=300"],  # more than it can play before it is killed
+        [sys.executable, "-m", "deploy.local", "demo", "--hands=60"],  # more than it can play before it is killed
         cwd=folders.ROOT,
         env=os.environ | {"TMPDIR": str(temp)},
         stdout=subprocess.PIPE,
