@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -81,16 +83,26 @@ def _operator(folder: Path | None) -> tls.Inside | None:
     return tls.Inside.read(told["DDZ_TLS_CERT"], told["DDZ_TLS_KEY"], told["DDZ_TLS_CA"])
 
 
-def migrate(leash: Leash, folder: Path, postgres: servers.Postgres) -> None:
-    """Brings the schemas up to date; raises StackError with the last lines of the one that failed."""
-    env = servers.environment() | {"DDZ_POSTGRES_OWNER_DSN": postgres.dsn("ddz_owner")}
-    running = [
-        servers.run(leash, f"{service}-migrate", _command(service, "migrate"), folder, env=env, cwd=ROOT)
-        for service in MIGRATED
-    ]
-    for process in running:
-        if process.popen.wait():
-            raise StackError(f"{process.name} failed:\n{process.tail()}")
+def migrate(postgres: servers.Postgres) -> None:
+    """Brings the schemas up to date as `python -m services.<name> migrate` does; raises StackError, which says why.
+
+    In this process: one that imports a service takes much longer to start than the migrations take.
+    """
+    # `status` and `down` need not wait for Postgres' client to be imported.
+    import asyncpg
+
+    from servicekit import migrations
+
+    async def apply() -> None:
+        for service in MIGRATED:
+            folder = ROOT / "services" / service / "migrations"
+            await migrations.apply(postgres.dsn("ddz_owner"), folder, service)
+
+    with ThreadPoolExecutor(1) as beside:  # the caller may have an event loop
+        try:
+            beside.submit(asyncio.run, apply()).result()
+        except (migrations.MigrationError, asyncpg.PostgresError, OSError) as error:
+            raise StackError(f"The database could not be brought up to date: {error}") from error
 
 
 def _command(service: str, *arguments: str) -> list[str | Path]:

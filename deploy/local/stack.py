@@ -104,7 +104,7 @@ def running(
         valkey = held.enter_context(servers.valkey(leash, folder / "valkey", plan.valkey))
         postgres = held.enter_context(servers.postgres(leash, folder / "postgres", plan.postgres))
         say("migrations")
-        services.migrate(leash, logs, postgres)
+        services.migrate(postgres)
         say(", ".join(plan.services))
         door = folder / "gateway"
         inside = services.certify(folder / "inside", plan) if options.tls_inside else None

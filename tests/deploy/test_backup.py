@@ -84,7 +84,7 @@ async def test_a_restored_database_is_what_it_was_and_its_audit_is_clean(
     aside = backup.restore(folder, file)
     assert [path.name.split(".before-")[0] for path in aside] == ["valkey"]
     with servers.postgres(leash, folder / "postgres", ports.free(1)[0]) as postgres:
-        services.migrate(leash, folder, postgres)  # knows what has run
+        services.migrate(postgres)  # knows what has run
         assert rows(postgres) == before
         done = audited(leash, folder, postgres, nats)
         for torn in (file.read_bytes()[:-10], b"no backup", gzip.compress(b"no dump")):
