@@ -141,7 +141,7 @@ def decide(table: Table, command: commands.Command, now_ms: int, draw: int, *, c
         case commands.LedgerVoided():
             hands.ledger_voided(draft, command)
         case commands.Proceed():
-            seating.proceed(draft)
+            seating.go_on(draft)
         case commands.VoidTable():
             _void_table(draft)
     return draft.events, draft.table

@@ -122,7 +122,7 @@ def connect(draft: Draft, command: commands.Connect) -> None:
         draft.emit(events.PresenceSet(number, True, command.connection))
         if table.seats[number].trustee is Trustee.AWAY:
             draft.emit(events.TrusteeSet(number, None))
-        proceed(draft)  # a hand may have been held back until nobody served the table any more
+        go_on(draft)
     elif table.observer_of(command.player_id):
         draft.emit(events.ObserverPresenceSet(command.player_id, True, command.connection))
 
@@ -192,6 +192,14 @@ def proceed(draft: Draft) -> None:
         draft.emit(events.BaseAsked(seated[draft.draw % len(seated)]))
     elif table.stage is Stage.WAITING and may_start(draft):
         start(draft)
+
+
+def go_on(draft: Draft) -> None:
+    """What was held back by maintenance follows once everybody is there: all may be on their way from a node that has
+    ended, and trustees would play a hand without them, and lose them their seats after it.
+    """
+    if all(draft.table.seats[number].connection for number in draft.table.seated):
+        proceed(draft)
 
 
 def may_start(draft: Draft) -> bool:

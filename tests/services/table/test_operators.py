@@ -58,6 +58,24 @@ def test_who_comes_back_after_maintenance_begins_the_hand() -> None:
     assert any(isinstance(event, events.HandOpening) for event in sim.do(commands.Connect("p1", "c9")))
 
 
+@pytest.mark.parametrize("book", MAKE)
+def test_a_hand_that_was_held_back_waits_until_everybody_is_back(book: str) -> None:
+    """All processes were restarted in maintenance, and who comes back last is still on his way."""
+    sim = MAKE[book]()
+    sim.connect_all()
+    sim.closed = True
+    while sim.table.stage is Stage.HAND:
+        sim.play_hand()
+    sim.wait(10_000)
+    for number in range(3):
+        sim.do(commands.Disconnect(f"p{number + 1}", f"c{number}"))
+    sim.closed = False
+    assert sim.do(commands.Proceed()) == []
+    for number in range(3):
+        found = sim.do(commands.Connect(f"p{number + 1}", f"d{number}"))
+        assert any(isinstance(event, events.HandOpening) for event in found) is (number == 2)
+
+
 def test_nothing_follows_where_nothing_was_held_back() -> None:
     for sim in (happy_table(1, 2), happy_table(1, 2, 3), rob_match()):
         assert sim.do(commands.Proceed()) == []

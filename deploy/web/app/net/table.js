@@ -20,6 +20,7 @@ export class Table {
     this.changed = changed;
     this.ended = ended;
     this.seeded = "";
+    this.underWay = new Map(); // by kind of action: the event that shows what it did, Infinity before the answer
   }
 
   /** Follows until `close`; tells `ended` when the servers want no more of it. */
@@ -41,11 +42,28 @@ export class Table {
     this.stopped.abort();
   }
 
-  /** Sends a command, e.g. {bid: {level: 1}}, until it is answered; its id makes repeating it harmless. */
+  /**
+   * Sends a command, e.g. {bid: {level: 1}}, until it is answered; its id makes repeating it harmless. A second one of
+   * its kind before the table shows what the first did is a double click: nothing is sent.
+   */
   async act(action) {
-    const command = { commandId: randomId(), ...action };
-    const answer = await this.session.call("POST", `/v1/tables/${this.tableId}/actions`, command);
-    return Number(answer.accepted.seq);
+    const [kind] = Object.keys(action);
+    if (this.underWay.has(kind)) return;
+    this.underWay.set(kind, Infinity);
+    try {
+      const command = { commandId: randomId(), ...action };
+      const answer = await this.session.call("POST", `/v1/tables/${this.tableId}/actions`, command);
+      this.underWay.set(kind, Number(answer.accepted.seq));
+      this.shown(this.state.seq);
+    } catch (error) {
+      this.underWay.delete(kind);
+      throw error;
+    }
+  }
+
+  /** What was answered is in the state up to `seq`. */
+  shown(seq) {
+    for (const [kind, by] of this.underWay) if (by <= seq) this.underWay.delete(kind);
   }
 
   path() {
@@ -83,6 +101,7 @@ export class Table {
     this.session.heard(state.atMs);
     this.session.told(null, true); // a notice that still holds follows
     this.lasts.restore(this.state);
+    this.shown(Number.MAX_SAFE_INTEGER); // a log that was lost may have gone back
     this.witness();
     this.changed(null);
   }
@@ -95,6 +114,7 @@ export class Table {
       this.session.heard(event.atMs);
       this.lasts.take(event, Boolean(this.state.onTable));
       fold(this.state, event, this.session.playerId);
+      this.shown(event.seq);
       if (kindOf(event) === "committed") this.witness();
       this.changed(event);
     }
