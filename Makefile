@@ -17,7 +17,7 @@ endif
 export HANDS SEED PORT TABLE_NODES BOTS TLS_INSIDE CERT CERT_KEY
 ARGS ?=
 # Tests wait for servers more than they compute, and two processes of them keep two cores busy.
-TEST_PROCESSES ?= 2
+TEST_PROCESSES ?= 3
 
 # Whatever measures (tests/bench/bench_NAME.py), breaks things on purpose (tests/chaos/chaos_NAME.py) or simulates
 # (tests/sim/sim_NAME.py) is a target.

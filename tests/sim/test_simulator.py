@@ -16,7 +16,7 @@ from tests.sim.system.world import Report, simulate
 
 SEEDS = 200
 SHARES = 10  # the seeds are run in so many tests
-HANDS = 2
+HANDS = 1
 _SAME = "from tests.sim.system.world import simulate; report = simulate(7, 6); print(report.digest, report.events)"
 
 
