@@ -16,7 +16,7 @@ endif
 # For the recipes below: how many hands the demo plays, with which deals; where `make up` listens; pytest's arguments.
 export HANDS SEED PORT TABLE_NODES BOTS TLS_INSIDE CERT CERT_KEY
 ARGS ?=
-# Tests wait for servers more than they compute, and two processes of them keep two cores busy.
+# Tests wait for servers a fifth of the time: three processes of them keep two cores busy.
 TEST_PROCESSES ?= 3
 
 # Whatever measures (tests/bench/bench_NAME.py), breaks things on purpose (tests/chaos/chaos_NAME.py) or simulates
