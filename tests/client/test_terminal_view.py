@@ -117,6 +117,9 @@ def test_a_player_sees_his_cards_the_turn_the_clock_and_what_multiplies() -> Non
 def test_whoever_is_asked_is_told_what_he_may_say(phase: events_pb2.Phase.ValueType, said: str) -> None:
     state = table(phase)
     state.level = 1
+    if phase == events_pb2.PHASE_READY:
+        assert not asks(state).startswith(YOURS), "hands of this book begin by themselves"
+        state.terms.book = "happy"
     assert asks(state).startswith(YOURS)
     assert said in asks(state)
     state.you = 1

@@ -116,7 +116,7 @@ async def test_a_lobby_whose_0004_built_the_index_itself_goes_on(
     (tmp_path / "0004_operators.sql").write_text("".join(lines))
     await migrations.apply(dsn, tmp_path, store.SCHEMA)
     assert await migrations.apply(dsn, store.MIGRATIONS, store.SCHEMA) == ["0005_sanctioned.sql"]
-    assert postgres.psql(VALID.format("lobby.account_sanctioned"), database).strip() == "t"
+    assert postgres.psql(VALID.format("lobby.account_sanctioned_at"), database).strip() == "t"
 
 
 async def test_one_that_was_changed_is_refused(postgres: Postgres, database: str, folder: Path) -> None:

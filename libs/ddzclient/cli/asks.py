@@ -40,7 +40,7 @@ def _question(state: Snapshot) -> str:
             return f"base {terms.base_min_chips}–{terms.base_max_chips}"
         case events_pb2.PHASE_AGREE if not me.agreed:
             return f"底分 base {state.base_chips:,}: 同意 agree / 不同意 disagree (离座 leaves the seat)"
-        case events_pb2.PHASE_READY if not me.ready:
+        case events_pb2.PHASE_READY if not me.ready and book_of(terms).ready_to_start:
             return "准备 ready"
         case events_pb2.PHASE_SHOW_WINDOW if not me.shown:
             return f"明牌 show ×{book_of(terms).show_factor}"

@@ -1,5 +1,7 @@
 -- no transaction
--- Accounts are written while it is built. One that 0004 built goes too, and one that is invalid, for it failed here.
-DROP INDEX CONCURRENTLY IF EXISTS lobby.account_sanctioned;
+-- Accounts are written while it is built. One that is invalid goes first, for it failed here; then that of 0004.
+DROP INDEX CONCURRENTLY IF EXISTS lobby.account_sanctioned_at;
 
-CREATE INDEX CONCURRENTLY account_sanctioned ON lobby.account (sanctioned_at) WHERE sanctioned_at IS NOT NULL;
+CREATE INDEX CONCURRENTLY account_sanctioned_at ON lobby.account (sanctioned_at) WHERE sanctioned_at IS NOT NULL;
+
+DROP INDEX CONCURRENTLY IF EXISTS lobby.account_sanctioned;

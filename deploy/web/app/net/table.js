@@ -20,7 +20,7 @@ export class Table {
     this.changed = changed;
     this.ended = ended;
     this.seeded = "";
-    this.underWay = new Map(); // by kind of action: the event that shows what it did, Infinity before the answer
+    this.acted = { on: "", done: null }; // the last action: its kind and the state on which it was decided
   }
 
   /** Follows until `close`; tells `ended` when the servers want no more of it. */
@@ -43,27 +43,24 @@ export class Table {
   }
 
   /**
-   * Sends a command, e.g. {bid: {level: 1}}, until it is answered; its id makes repeating it harmless. A second one of
-   * its kind before the table shows what the first did is a double click: nothing is sent.
+   * Does an action, e.g. {bid: {level: 1}}; throws what refuses it. A second one of its kind on the same state is a
+   * double click: nothing is sent, and it ends as the first does.
    */
-  async act(action) {
+  act(action) {
     const [kind] = Object.keys(action);
-    if (this.underWay.has(kind)) return;
-    this.underWay.set(kind, Infinity);
-    try {
-      const command = { commandId: randomId(), ...action };
-      const answer = await this.session.call("POST", `/v1/tables/${this.tableId}/actions`, command);
-      this.underWay.set(kind, Number(answer.accepted.seq));
-      this.shown(this.state.seq);
-    } catch (error) {
-      this.underWay.delete(kind);
-      throw error;
+    const on = `${kind} ${this.state.epoch} ${this.state.seq}`;
+    if (on !== this.acted.on) {
+      const acted = { on, done: this.send(action) };
+      this.acted = acted;
+      acted.done.catch(() => (acted.on = "")); // what was refused may be tried again
     }
+    return this.acted.done;
   }
 
-  /** What was answered is in the state up to `seq`. */
-  shown(seq) {
-    for (const [kind, by] of this.underWay) if (by <= seq) this.underWay.delete(kind);
+  /** Sends a command until it is answered; its id makes repeating it harmless. */
+  async send(action) {
+    const command = { commandId: randomId(), ...action };
+    await this.session.call("POST", `/v1/tables/${this.tableId}/actions`, command);
   }
 
   path() {
@@ -101,7 +98,6 @@ export class Table {
     this.session.heard(state.atMs);
     this.session.told(null, true); // a notice that still holds follows
     this.lasts.restore(this.state);
-    this.shown(Number.MAX_SAFE_INTEGER); // a log that was lost may have gone back
     this.witness();
     this.changed(null);
   }
@@ -114,7 +110,6 @@ export class Table {
       this.session.heard(event.atMs);
       this.lasts.take(event, Boolean(this.state.onTable));
       fold(this.state, event, this.session.playerId);
-      this.shown(event.seq);
       if (kindOf(event) === "committed") this.witness();
       this.changed(event);
     }
@@ -131,7 +126,7 @@ export class Table {
     if (you < 0 || observing || this.state.seats[you].trustee || proof.clientSeeds[you]) return;
     const seed = base64Of(crypto.getRandomValues(new Uint8Array(16)));
     const { dealId } = proof;
-    this.act({ giveSeed: { seed } }).then(
+    this.send({ giveSeed: { seed } }).then(
       () => witnessed.add(dealId, { seed }),
       () => {}, // the deal came first: it stands without our seed
     );

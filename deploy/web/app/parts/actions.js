@@ -42,6 +42,7 @@ export function actions(page) {
     return mine ? base(page, state) : note(t("name_sets_base", { name: nameOf(state, seat) }));
   if (phase === "PHASE_AGREE") return me.agreed ? note(t("others_answer")) : agree(page, state);
   if (phase === "PHASE_READY") {
+    if (!bookOf(state.terms).ready_to_start) return note(t("waiting_for_players")); // held back until all are there
     return me.ready
       ? group(
           note(t("waiting_for_ready")),

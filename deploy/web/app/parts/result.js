@@ -1,6 +1,7 @@
 // How the hand ended: who won, what each gets, and what it was multiplied by.
 
 import { h } from "../dom.js";
+import { bookOf } from "../game/books.js";
 import { amount, signed, t } from "../i18n.js";
 import { clockView } from "./seat.js";
 import { headCell } from "./sheet.js";
@@ -77,7 +78,8 @@ export function result(page) {
 
 function next(page, state) {
   const { phase } = state.clock;
-  if (phase === "PHASE_READY" && !state.observing && state.you >= 0 && !state.seats[state.you].ready) {
+  const asked = phase === "PHASE_READY" && bookOf(state.terms).ready_to_start;
+  if (asked && !state.observing && state.you >= 0 && !state.seats[state.you].ready) {
     return h(
       "button",
       {
