@@ -21,7 +21,7 @@ from ddz.admin.v1 import admin_pb2
 from ddz.lobby.v1 import lobby_pb2
 from ddz.matchmaking.v1 import matchmaking_pb2
 from ddz.table.v1 import events_pb2
-from ddzclient import Gateway, Player, Refusal, Session, TableGone, find_table
+from ddzclient import Gateway, Player, Refusal, Session, TableGone, TableView, find_table
 from deploy.local.folders import ROOT
 from deploy.local.stack import Stack
 from servicekit import orders
@@ -248,6 +248,10 @@ async def notice_in_the_lobby(session: Session) -> tuple[bool, str]:
     return frame.notice.maintenance, frame.notice.message
 
 
+async def told(view: TableView, message: str) -> None:
+    await view.until(lambda _: view.notice.message == message)
+
+
 async def test_maintenance_holds_the_next_hand_and_outlives_every_process(office: Office) -> None:
     people = [await office.guest() for _ in range(3)]
     late = await office.guest()
@@ -261,7 +265,7 @@ async def test_maintenance_holds_the_next_hand_and_outlives_every_process(office
             await office.do("SetMaintenance", on=True, message="back at noon")
             async with asyncio.timeout(60):
                 for view in views:  # a node that has not heard of it yet may begin one more hand
-                    await view.until(lambda _, view=view: view.notice.message == "back at noon")
+                    await told(view, "back at noon")
             assert await notice_in_the_lobby(late) == (True, "back at noon")
             closed = await refusal(late.create_table("happy-beginner"))
             assert (closed.reason, closed.data["notice"]) == ("MAINTENANCE", "back at noon")
