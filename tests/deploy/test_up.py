@@ -57,7 +57,8 @@ def pids(folder: Path) -> dict[str, int]:
 @pytest.mark.timeout(300)
 def test_a_stack_that_stays_says_what_it_does_and_leaves_nothing_but_its_data(folder: Path) -> None:
     port = port_row()
-    first = local("up", f"--folder={folder}", f"--port={port}", "--bots=1", env={"TLS_INSIDE": "1"})
+    person = {"TLS_INSIDE": "1", "PGSSLMODE": "verify-full"}  # what he told Postgres' clients says nothing of this one
+    first = local("up", f"--folder={folder}", f"--port={port}", "--bots=1", env=person)
     assert first.returncode == 0, first.stderr
     assert f"http://127.0.0.1:{port}" in first.stdout
     assert str(folder) in first.stdout
