@@ -40,6 +40,7 @@ from tests.services.table.stack import is_serving
 
 KILL_EVERY_S = (1.0, 2.0)
 INTERRUPT_EVERY_S = (8.0, 14.0)
+LOOKS_AT_ONCE = 16
 ALLOWED_MS = 3_000
 BOOKS = ("classic", "happy", "rob")
 CLOCKS = common_pb2.Clocks(
@@ -299,23 +300,25 @@ async def doors(rig: Rig) -> AsyncIterator[list[table_pb2_grpc.TableServiceAsync
 
 async def converge(rig: Rig, seats: list[Seat], timeout_s: float) -> list[str]:
     """Waits until every client sees what its table says; tells of those who never do."""
-    wrong = []
+    until = time.monotonic() + timeout_s
+    at_once = asyncio.Semaphore(LOOKS_AT_ONCE)  # one that never converges must not use up the time of the others
     async with server.channel(f"127.0.0.1:{rig.node_ports[0]}") as channel:
         look = table_pb2_grpc.TableServiceStub(channel).GetTable
-        until = time.monotonic() + timeout_s
-        for seat in seats:
+
+        async def see(seat: Seat) -> str:
             request = table_pb2.GetTableRequest(table_id=seat.table_id)
             difference = "it was never asked"
             while time.monotonic() < until:
                 with contextlib.suppress(grpc.aio.AioRpcError):
-                    answer = await look(request, metadata=(("x-player-id", seat.player_id),), timeout=5)
+                    async with at_once:
+                        answer = await look(request, metadata=(("x-player-id", seat.player_id),), timeout=5)
                     difference = differing(answer.snapshot, seat.view.state)
                     if not difference:
-                        break
-                await asyncio.sleep(0.1)
-            if difference:
-                wrong.append(f"{seat.player_id} sees another table: {difference}")
-    return wrong
+                        return ""
+                await asyncio.sleep(0.5)
+            return f"{seat.player_id} sees another table: {difference}"
+
+        return [found for found in await asyncio.gather(*map(see, seats)) if found]
 
 
 def differing(one: events_pb2.Snapshot, other: events_pb2.Snapshot) -> str:
@@ -373,7 +376,7 @@ async def audit(
         faults, settled = await check_ledger(
             logs, ledger_pb2_grpc.LedgerServiceStub(channel), ledger_pb2_grpc.LedgerInternalServiceStub(channel)
         )
-    wrong = [*wrong, *orders.wrong, *logs.wrong, *check_acknowledged(logs, orders.acknowledged), *faults]
+    wrong = [*orders.wrong, *wrong, *logs.wrong, *check_acknowledged(logs, orders.acknowledged), *faults]
     still = standstills(logs, chaos.deaths_ms, chaos.away, ended_ms, ALLOWED_MS)
     for sentence in wrong[:20]:
         print(f"WRONG {sentence[:600]}", flush=True)
