@@ -357,7 +357,8 @@ async def run(rig: Rig, arguments: argparse.Namespace) -> dict[str, Any]:
         orders.hold = True
         for victim, port in zip((rig.ledger, *rig.nodes), (rig.ledger_port, *rig.node_ports), strict=True):
             await asyncio.to_thread(victim.process.wait_until, lambda: is_serving(port))  # noqa: B023
-        wrong = await converge(rig, seats, 60.0)
+        # Whoever lost his seat while he was away is told no more of it.
+        wrong = await converge(rig, [seat for seat, task in zip(seats, playing, strict=True) if not task.done()], 60.0)
         print("the last hands are played …", flush=True)
         orders.hold, orders.leave = False, True
         _, late = await asyncio.wait(playing, timeout=180.0)
