@@ -47,6 +47,13 @@ class TableProcess:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
+    def wait_until_idle(self) -> None:
+        """Returns once the process has used less than a tenth of a core for half a second."""
+        used = -1.0
+        while self.cpu_s() - used > 0.05:
+            used = self.cpu_s()
+            time.sleep(0.5)
+
     def rss_bytes(self) -> int:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -166,7 +173,7 @@ def memory(table: TableProcess) -> dict[str, int]:
     for name, watched in (("first", False), ("table", False), ("watched", True)):  # the first ones warm it up
         before = table.rss_bytes()
         drivers.append(Driver({**plan, "name": name, "watched": watched}))
-        time.sleep(1.0)  # the hands of the last tables are dealt
+        table.wait_until_idle()  # the hands of the last tables are dealt
         grown[name] = (table.rss_bytes() - before) // MEMORY_TABLES
     for driver in drivers:
         driver.end()

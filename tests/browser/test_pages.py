@@ -128,10 +128,10 @@ async def test_the_table_list_seats_and_lets_watch(crowd: Crowd) -> None:
     await watcher.see(".table-page")
     await other.page.click(f"{card} button.seat-free >> nth=0")
     await other.see(".table-page")
-    await owner.do("base-5")
+    assert await owner.do("base-5")
     await other.see("[data-act=agree]")
-    await other.do("agree")
-    await owner.do("leave")
+    assert await other.do("agree")
+    assert await owner.do("leave")
     await owner.see(".lobby")
 
 

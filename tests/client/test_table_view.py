@@ -88,8 +88,9 @@ async def test_a_goodbye_is_followed_by_a_stream_that_resumes_after_what_is_know
 
 
 async def test_a_stream_that_just_ends_is_made_anew() -> None:
-    async with viewing(frames(snapshot(3), then_wait=False), frames(events(ready(4)))) as (view, _):
+    async with viewing(frames(snapshot(3), then_wait=False), frames(events(ready(4)))) as (view, servicer):
         await view.until(lambda state: state.seq == 4)
+        assert [first.after_seq for first in servicer.firsts] == [0, 3]
 
 
 async def test_a_gap_is_fetched_again() -> None:
@@ -102,8 +103,9 @@ async def test_a_gap_is_fetched_again() -> None:
 
 
 async def test_a_heartbeat_ahead_of_what_is_known_is_a_gap() -> None:
-    async with viewing(frames(snapshot(3), heartbeat(5)), frames(events(ready(4), ready(5)))) as (view, _):
+    async with viewing(frames(snapshot(3), heartbeat(5)), frames(events(ready(4), ready(5)))) as (view, servicer):
         await view.until(lambda state: state.seq == 5)
+        assert [first.after_seq for first in servicer.firsts] == [0, 3]
 
 
 async def test_an_event_that_comes_twice_counts_once() -> None:
@@ -256,8 +258,9 @@ async def test_an_answer_that_does_not_come_in_time_may_still_come_about() -> No
 
 
 async def test_silence_is_a_lost_connection() -> None:
-    async with viewing(frames(snapshot(3)), frames(events(ready(4))), silence_s=0.3) as (view, _):
+    async with viewing(frames(snapshot(3)), frames(events(ready(4))), silence_s=0.3) as (view, servicer):
         await view.until(lambda state: state.seq == 4)
+        assert servicer.firsts[1].after_seq == 3
 
 
 async def test_leaving_the_block_ends_the_stream() -> None:

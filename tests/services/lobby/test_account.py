@@ -90,4 +90,5 @@ def test_a_players_id_is_his_number(number: int) -> None:
 
 @given(st.text())
 def test_any_header_is_a_name_or_none(text: str) -> None:
-    decode_name(text)
+    name = decode_name(text)
+    assert decode_name(encode_name(name)) == name
