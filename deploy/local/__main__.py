@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from deploy.local import leash, ports
+from deploy.local import interrupt, leash, ports
 from deploy.local.process import StackError
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(arguments: argparse.Namespace) -> None:
     if arguments.command in ("demo", "up"):
-        for signum in (signal.SIGTERM, signal.SIGHUP):  # end as on Ctrl-C, which asyncio knows how to do
-            signal.signal(signum, lambda *_: signal.raise_signal(signal.SIGINT))
+        interrupt.heed(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     if arguments.command == "demo":
         leash.end_with_make()
         from deploy.local import demo

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import sys
@@ -12,7 +11,7 @@ from rich.console import Console
 
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddzclient import demo
-from deploy.local import folders, ports, stack
+from deploy.local import folders, interrupt, ports, stack
 from deploy.local.folders import ROOT
 from deploy.local.leash import Leash
 from servicekit import server
@@ -35,7 +34,7 @@ def main(hands: int, seed: int) -> None:
         plan = ports.plan(ports.free(ports.count(_TABLE_NODES)), _TABLE_NODES)
         say = lambda step: console.print(f"starting {step} …", style="dim")  # noqa: E731
         with stack.running(leash, scratch, plan, options, say) as running:
-            ok = asyncio.run(_play(running, hands, seed, console))
+            ok = interrupt.run(_play(running, hands, seed, console))
             ok = _tell_what_broke(running, console) and ok
     sys.exit(0 if ok else 1)
 

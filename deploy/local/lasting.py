@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from deploy.local import ports, prometheus, stack
+from deploy.local import interrupt, ports, prometheus, stack
 from deploy.local.folders import ROOT
 from deploy.local.leash import Leash
 from deploy.local.process import StackError, state
@@ -84,6 +84,7 @@ def _follow(reading: int, folder: Path) -> None:
     """Prints what the keeper reports until it is ready; raises StackError when it says so, or ends without a word."""
     with os.fdopen(reading) as reports:
         for line in reports:
+            interrupt.check()
             kind, text = json.loads(line)
             if kind == "ready":
                 return
@@ -101,7 +102,7 @@ def serve(folder: Path, report: int, wanted: Wanted) -> None:
             reports.write(json.dumps((kind, text)) + "\n")
             reports.flush()
 
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        interrupt.heed(signal.SIGTERM)
         try:
             with contextlib.ExitStack() as held:
                 held.enter_context(_lock(folder))
@@ -121,6 +122,7 @@ def serve(folder: Path, report: int, wanted: Wanted) -> None:
                 _write_state(folder, running)
                 tell("ready")
                 while True:
+                    interrupt.check()
                     signal.pause()
         except StackError as error:
             tell("error", str(error))

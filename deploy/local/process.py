@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.local import interrupt
+
 _POLL_S = 0.02
 _TAIL_LINES = 12
 
@@ -42,9 +44,13 @@ class Process:
         return [line for line in lines if '"level": "error"' in line or '"level": "critical"' in line]
 
     def wait_until(self, ready: Callable[[], bool], timeout_s: float = 60.0) -> None:
-        """Polls `ready`; raises StackError with the log's last lines when the program ends first or is too slow."""
+        """Polls `ready`; raises StackError with the log's last lines when the program ends first or is too slow.
+
+        Raises KeyboardInterrupt when a signal has asked for the end.
+        """
         deadline = time.monotonic() + timeout_s
         while not ready():
+            interrupt.check()
             if not self.alive():
                 raise StackError(f"{self.name} ended with code {self.popen.returncode} as it started:\n{self.tail()}")
             if time.monotonic() > deadline:
