@@ -321,16 +321,16 @@ class Actor:
             await self._reload()
             return True
         changes = await self._replica.read_on()
+        if any(change.before is None for change in changes):  # it was cut beyond what was known
+            await self._reload()
+            return True
         for change in changes:
             self._apply(change, wake_at_ms(change.after))
         return bool(changes)
 
     def _apply(self, change: Change, wake: int | None) -> None:
         """What is in the log is pushed, and sets the timer and what is to be done outside."""
-        if change.before is None and change.entry.checkpoint is not None:
-            self.audience.begin_anew(change.after, self.epoch)
-        else:
-            self.audience.push(change, self.epoch)
+        self.audience.push(change, self.epoch)
         self._node.news.report_change(change.before, change.after)
         self._arm(wake)
 

@@ -39,9 +39,17 @@ class Replica:
         return self.table is not None and self.epoch == self._store.epoch
 
     async def reload(self) -> Table:
-        """Reads the log from its last checkpoint on. Raises NOT_FOUND when there is none, StoreLost."""
+        """Reads the log from its last checkpoint on. Raises NOT_FOUND when there is none, StoreLost.
+
+        Between two hands, from the one before: people still look at the last hand, of which a checkpoint has only the
+        result.
+        """
+        table = await self._read(1)
+        return await self._read(2) if table.hand is None and table.hand_id else table
+
+    async def _read(self, checkpoints: int) -> Table:
         epoch = self._store.epoch
-        entries = await self._store.read(self.table_id)
+        entries = await self._store.read(self.table_id, checkpoints=checkpoints)
         self.table = None
         if not entries:
             raise Refusal(Reason.NOT_FOUND, f"there is no table {self.table_id}", field="table_id")

@@ -87,15 +87,15 @@ class Store:
     def _shard(self, table_id: str) -> int:
         return zlib.crc32(table_id.encode()) % self._shards
 
-    async def read(self, table_id: str, after_seq: int = 0) -> list[bytes]:
-        """The entries of a table's log after an event, or those from its last checkpoint on, oldest first.
+    async def read(self, table_id: str, after_seq: int = 0, checkpoints: int = 1) -> list[bytes]:
+        """The entries of a table's log after an event, or those from so many checkpoints back on, oldest first.
 
         Raises StoreLost.
         """
         key = f"{{{self._shard(table_id)}}}:t:{table_id}:log"
         found: list[Any] = await self._pipe.call("XRANGE", key, f"{after_seq + 1}-0" if after_seq else "-", "+")
-        checkpoints = (index for index in range(len(found) - 1, -1, -1) if found[index][0].endswith(b"-1"))
-        begin = 0 if after_seq else next(checkpoints, 0)
+        begins = [0, *(index for index, (entry_id, _) in enumerate(found) if entry_id.endswith(b"-1"))]
+        begin = 0 if after_seq else begins[-checkpoints:][0]
         return [fields[1] for _, fields in found[begin:]]
 
     async def history(self, table_id: str) -> list[tuple[int, bytes]]:
