@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from doudizhu import Refusal
 from services.table import events, log, wire
@@ -11,6 +12,8 @@ from services.table.store import Store
 from services.table.table import Stage, Table
 from services.table.terms import Reason
 from services.table.wire_checkpoint import may_checkpoint
+
+_LONGER_WITHOUT_A_HAND: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +103,15 @@ class Replica:
 
     async def cut(self, longest: int) -> None:
         """Adds what outlives the hand to a log that has so many events since it was last done, and cuts off those
-        before that: who was away over the end of a hand can still be told what happened. Raises StoreLost: then it is
-        done another time.
+        before that: who was away over the end of a hand can still be told what happened. Ten times as many where no
+        hand has begun since, so that the last one is still there. Raises StoreLost: then it is done another time.
         """
         table = self.table
-        if table is None or table.seq - self._checkpoint_seq < longest or not may_checkpoint(table):
+        if table is None or not may_checkpoint(table):
+            return
+        if 0 < table.hand_seq <= self._checkpoint_seq:
+            longest *= _LONGER_WITHOUT_A_HAND
+        if table.seq - self._checkpoint_seq < longest:
             return
         checkpoint = log.encode_checkpoint(table, self.answers)
         if await self._store.cut(self.table_id, table.seq, checkpoint, self._checkpoint_seq):
