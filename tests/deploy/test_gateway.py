@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import hmac
 import http.client
 import json
 import socket
 import ssl
-import stat
 import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +18,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
-from ddz.lobby.v1 import lobby_pb2, lobby_pb2_grpc
+from ddz.lobby.v1 import lobby_pb2
 from ddz.matchmaking.v1 import matchmaking_pb2
-from ddz.table.v1 import table_pb2, table_pb2_grpc
+from ddz.table.v1 import table_pb2
 from deploy.local import gateway, ports, servers
-from deploy.local.leash import Leash
 from deploy.local.stack import Stack
 from servicekit import errors
+from tests.deploy.door import claims, key_of, rest, seconds, status_of
 
-NEW_KEY = {
-    **jwt.algorithms.ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()), as_dict=True),
-    "kid": "new",
-    "alg": "ES256",
-    "use": "sig",
-}
 WITHOUT_TOKEN = {"Login", "Register", "Refresh", "ListKeys"}
 FILES = (lobby_pb2, matchmaking_pb2, table_pb2, ledger_pb2)
 METHODS = [
@@ -54,62 +44,6 @@ NEVER = [
     "/ddz.lobby.v1.LobbyService/NoSuchCall",
     "/ddz.none.v1.NoService/Call",
 ]
-
-
-def rest(
-    address: str, method: str, path: str, *, token: str = "", body: Any = None, headers: dict[str, str] | None = None
-) -> tuple[int, Any, dict[str, str]]:
-    """One REST call: status, parsed JSON (or the text), headers in lower case."""
-    connection = http.client.HTTPConnection(address, timeout=10)
-    try:
-        sent = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
-        data = body if isinstance(body, bytes) else None if body is None else json.dumps(body)
-        connection.request(method, path, body=data, headers=sent | (headers or {}))
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        found = {key.lower(): value for key, value in answer.getheaders()}
-        return answer.status, json.loads(text) if "json" in found.get("content-type", "") else text, found
-    finally:
-        connection.close()
-
-
-def log_in(stack: Stack, name: str) -> lobby_pb2.Session:
-    """A guest's session, over gRPC."""
-    with grpc.insecure_channel(stack.address) as channel:
-        request = lobby_pb2.LoginRequest(guest=lobby_pb2.GuestLogin(device_key=name.ljust(16, ".")))
-        return lobby_pb2_grpc.LobbyServiceStub(channel).Login(request, timeout=10).session
-
-
-@pytest.fixture(scope="module")
-def session(stack: Stack) -> lobby_pb2.Session:
-    return log_in(stack, "gateway-test")
-
-
-def status_of(address: str, path: str, metadata: dict[str, str]) -> grpc.StatusCode:
-    """How a gRPC call of a path with an empty request ends."""
-    with grpc.insecure_channel(address) as channel:
-        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
-        try:
-            call(b"", metadata=tuple(metadata.items()), timeout=10)
-        except grpc.RpcError as error:
-            return error.code()
-    return grpc.StatusCode.OK
-
-
-def key_of(stack: Stack) -> tuple[str, Any]:
-    """The lobby's own signing key, with its id."""
-    key = json.loads(gateway.private_keys(stack.folder / "gateway").read_text())["keys"][0]
-    return key["kid"], jwt.PyJWK(key).key
-
-
-def claims(**changed: Any) -> dict[str, Any]:
-    now = datetime.datetime.now(datetime.UTC)
-    good = {"iss": "ddz-lobby", "aud": "ddz", "sub": "p1", "iat": now, "exp": now + datetime.timedelta(minutes=5)}
-    return {name: value for name, value in (good | changed).items() if value is not None}
-
-
-def _seconds(moment: datetime.datetime) -> int:
-    return int(moment.timestamp())
 
 
 def test_the_configuration_is_valid_for_any_number_of_nodes(tmp_path: Path) -> None:
@@ -189,7 +123,7 @@ def test_the_public_key_is_no_secret_to_sign_with(stack: Stack) -> None:
     assert (status, "d" in told["keys"][0]) == (200, False)
     public = json.dumps(told)
     head, body = (
-        jwt.utils.base64url_encode(json.dumps(part, default=_seconds).encode())
+        jwt.utils.base64url_encode(json.dumps(part, default=seconds).encode())
         for part in ({"alg": "HS256", "typ": "JWT", "kid": kid}, claims())
     )
     signature = hmac.digest(public.encode(), head + b"." + body, "sha256")
@@ -298,138 +232,3 @@ def test_grpc_web_from_a_browser(stack: Stack) -> None:
     response = lobby_pb2.LoginResponse.FromString(data[5 : 5 + int.from_bytes(data[1:5], "big")])
     assert response.session.player_id
     assert b"grpc-status:0" in data
-
-
-def test_only_the_metrics_of_the_admin_interface_are_seen(stack: Stack) -> None:
-    metrics = f"127.0.0.1:{stack.ports.gateway_metrics}"
-    status, text, _ = rest(metrics, "GET", "/metrics")
-    assert status == 200
-    assert "envoy_http_downstream_rq_total" in text
-    for path in ("/", "/config_dump", "/certs", "/logging", "/stats", "/metrics/../config_dump"):
-        assert rest(metrics, "GET", path)[0] == 404
-    assert rest(metrics, "POST", "/quitquitquit")[0] == 404
-    assert stat.S_IMODE((stack.folder / "gateway" / "admin.sock").stat().st_mode) == 0o600
-
-
-@pytest.fixture(scope="module")
-def strict(stack: Stack, leash: Leash, scratch: Path) -> Iterator[str]:
-    """The address of a second gateway before the same services, with tight limits, that asks for keys every second."""
-    folder = scratch / "strict"
-    folder.mkdir()
-    plain, tls, metrics = ports.free(3)
-    doors = gateway.Doors(plain, tls, metrics)
-    nodes = {service: [node.grpc for node in found] for service, found in stack.ports.services.items()}
-    limits = gateway.Limits(player_per_s=1, player_burst=3, login_per_s=1, login_burst=4)
-    path = gateway.prepare(folder, doors, nodes, limits, keys_cache_s=1)
-    with servers.gateway(leash, folder, path, doors.metrics) as process:
-        address = f"127.0.0.1:{doors.plain}"
-        process.wait_until(lambda: rest(address, "GET", "/healthz")[0] == 200)
-        yield address
-
-
-def test_keys_rotate_without_a_restart_and_two_are_good_at_once(stack: Stack, strict: str) -> None:
-    """docs/operations.md: a key is made known, then it signs, then the old one goes."""
-    file = gateway.private_keys(stack.folder / "gateway")
-    held = file.read_text()
-    first = json.loads(held)["keys"][0]
-    old, new = (
-        jwt.encode(claims(sub="p900001"), jwt.PyJWK(key).key, algorithm="ES256", headers={"kid": key["kid"]})
-        for key in (first, NEW_KEY)
-    )
-
-    def good() -> list[bool]:
-        return [rest(strict, "GET", "/v1/balance", token=token)[0] != 401 for token in (old, new)]
-
-    def rotate(keys: list[dict[str, Any]], expected: list[bool]) -> None:
-        file.write_text(json.dumps({"keys": keys}))
-        deadline = time.monotonic() + 20.0
-        while good() != expected:
-            assert time.monotonic() < deadline, (good(), expected)
-            time.sleep(0.05)
-
-    try:
-        rotate([first], [True, False])
-        rotate([first, NEW_KEY], [True, True])
-        rotate([NEW_KEY, first], [True, True])
-        signed = log_in(stack, "rotated").access_token
-        assert jwt.get_unverified_header(signed)["kid"] == "new"
-        assert rest(strict, "GET", "/v1/balance", token=signed)[0] == 200
-        rotate([NEW_KEY], [False, True])
-        assert [key["kid"] for key in rest(stack.address, "GET", "/.well-known/jwks.json")[1]["keys"]] == ["new"]
-    finally:
-        rotate([first], [True, False])
-
-
-def test_calls_of_a_player_have_a_limit_of_their_own(stack: Stack, strict: str) -> None:
-    one, other = log_in(stack, "limited-one"), log_in(stack, "limited-other")
-    answers = [rest(strict, "GET", "/v1/balance", token=one.access_token) for _ in range(30)]
-    refused = [answer for status, answer, _ in answers if status == 429]
-    assert answers[0][0] == 200
-    assert refused
-    assert refused[0]["code"] == 8
-    path = "/ddz.ledger.v1.LedgerService/GetBalance"
-    codes = {status_of(strict, path, {"authorization": f"Bearer {one.access_token}"}) for _ in range(10)}
-    assert grpc.StatusCode.RESOURCE_EXHAUSTED in codes
-    assert rest(strict, "GET", "/v1/balance", token=other.access_token)[0] == 200
-
-
-def test_log_ins_from_an_address_have_a_limit(strict: str) -> None:
-    body = {"guest": {"deviceKey": "too-many-log-ins"}}
-    assert 429 in {rest(strict, "POST", "/v1/login", body=body)[0] for _ in range(30)}
-
-
-def test_one_node_serves_a_table_whatever_the_door(stack: Stack, session: lobby_pb2.Session) -> None:
-    tables = [f"affinity-{number}" for number in range(12)]
-    with grpc.insecure_channel(stack.address) as channel:
-        stub = table_pb2_grpc.TableServiceStub(channel)
-        for table in tables:
-            metadata = (("authorization", f"Bearer {session.access_token}"), ("x-table-id", table))
-            with pytest.raises(grpc.RpcError):
-                stub.GetTable(table_pb2.GetTableRequest(table_id=table), metadata=metadata, timeout=10)
-            assert rest(stack.address, "GET", f"/v1/tables/{table}", token=session.access_token)[0] == 404
-    found = nodes_by_table(stack, tables)
-    assert all(len(nodes) == 1 for nodes in found.values()), found
-    assert len(set().union(*found.values())) == 2
-
-
-def nodes_by_table(stack: Stack, tables: list[str]) -> dict[str, set[str]]:
-    """Which nodes the access log names for each table, once it has two lines for each."""
-    deadline = time.monotonic() + 10.0
-    while True:
-        lines = [json.loads(line) for line in (stack.folder / "gateway" / "access.log").read_text().splitlines()]
-        found = {
-            table: [
-                line["upstream"] for line in lines if table in (line["table"], str(line["path"]).rpartition("/")[2])
-            ]
-            for table in tables
-        }
-        if all(len(nodes) == 2 for nodes in found.values()):
-            return {table: set(nodes) for table, nodes in found.items()}
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
-
-
-def test_rest_streams_one_json_object_a_line_from_a_snapshot_on(stack: Stack) -> None:
-    token = log_in(stack, "rest-stream").access_token
-    body = {"requestId": "rest-stream-1"}
-    status, opened, _ = rest(stack.address, "POST", "/v1/rooms/happy-beginner/tables", token=token, body=body)
-    assert status == 200, opened
-    with contextlib.closing(http.client.HTTPConnection(stack.address, timeout=10)) as connection:
-        headers = {"authorization": f"Bearer {token}"}
-        connection.request("GET", f"/v1/tables/{opened['tableId']}/events", headers=headers)
-        with connection.getresponse() as answer:
-            assert answer.status == 200
-            first = json.loads(answer.readline())
-    assert first["snapshot"]["tableId"] == opened["tableId"]
-
-
-def test_the_access_log_holds_no_token(stack: Stack, session: lobby_pb2.Session) -> None:
-    marked = f"/v1/balance?access_token={session.access_token}"
-    status, answer, _ = rest(stack.address, "GET", marked)
-    assert (status, answer["balance"]["playerId"]) == (200, session.player_id)
-    log = stack.folder / "gateway" / "access.log"
-    deadline = time.monotonic() + 10.0
-    while '"/v1/balance"' not in log.read_text() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert '"/v1/balance"' in log.read_text()
-    assert session.access_token not in log.read_text()
