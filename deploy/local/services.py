@@ -105,7 +105,8 @@ def migrate(postgres: servers.Postgres) -> None:
         try:
             beside.submit(asyncio.run, apply()).result()
         except (migrations.MigrationError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            raise StackError(f"The database could not be brought up to date: {error}") from error
+            why = " ".join(str(error).split())  # Postgres may say it in several lines
+            raise StackError(f"The database could not be brought up to date: {why}") from error
 
 
 def _command(service: str, *arguments: str) -> list[str | Path]:

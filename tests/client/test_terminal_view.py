@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from rich.console import Console, RenderableType
 
 from ddz.common.v1 import hand_pb2
-from ddz.common.v1.common_pb2 import Player, Terms
+from ddz.common.v1.common_pb2 import Notice, Player, Terms
 from ddz.common.v1.hand_pb2 import Combo, FactorProduct, Outcome
 from ddz.ledger.v1.ledger_pb2 import Balance
 from ddz.lobby.v1.lobby_pb2 import Room
@@ -233,6 +233,9 @@ def test_rooms_are_numbered_and_say_what_they_cost() -> None:
     assert "老王 · 10,000 筹码 chips · 120 长工 Farmhand" in text
     assert re.search(r"2 +初级场 beginners +抢地主 Rob +5–20 +200–50,000 +5 +7", text)
     assert "no such number" in text
+    assert "系统维护" not in text
+    told = Notice(maintenance=True, message="back at noon")
+    assert "系统维护 Maintenance: back at noon" in shown(rooms_view("老王", Balance(), [room], told=told))
 
 
 def test_waiting_tells_the_estimate() -> None:

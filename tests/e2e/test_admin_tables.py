@@ -10,19 +10,10 @@ from typing import Any
 import pytest
 
 from ddz.admin.v1 import admin_pb2
-from ddz.lobby.v1 import lobby_pb2
+from ddz.common.v1.common_pb2 import Notice
 from ddz.table.v1 import events_pb2
 from ddzclient import Player, Session, TableGone, TableView, find_table
 from tests.e2e.office import Office, comes, refusal, refused_as
-
-
-async def notice_in_the_lobby(session: Session) -> tuple[bool, str]:
-    request = lobby_pb2.WatchLobbyRequest()
-    pairs = await session.metadata()
-    call: Any = session.gateway.lobby.WatchLobby(request, metadata=tuple(pairs), timeout=20)
-    frame = await call.read()
-    call.cancel()
-    return frame.notice.maintenance, frame.notice.message
 
 
 async def told(view: TableView, message: str) -> None:
@@ -43,7 +34,7 @@ async def test_maintenance_holds_the_next_hand_and_outlives_every_process(office
             async with asyncio.timeout(60):
                 for view in views:  # a node that has not heard of it yet may begin one more hand
                     await told(view, "back at noon")
-            assert await notice_in_the_lobby(late) == (True, "back at noon")
+            assert await late.notice() == Notice(maintenance=True, message="back at noon")
             closed = await refusal(late.create_table("happy-beginner"))
             assert (closed.reason, closed.data["notice"]) == ("MAINTENANCE", "back at noon")
             await comes(lambda: refused_as("MAINTENANCE", lambda: late.join("happy-beginner")))
@@ -61,7 +52,7 @@ async def test_maintenance_holds_the_next_hand_and_outlives_every_process(office
         async with asyncio.timeout(60):
             hands = await asyncio.gather(*playing)
         assert hands[0] == hands[1] == hands[2]
-    assert await notice_in_the_lobby(late) == (False, "")
+    assert await late.notice() == Notice()
     assert (await refusal(office.do("SetMaintenance", on=True))).field == "message"
 
 

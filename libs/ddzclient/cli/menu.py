@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ddz.common.v1.common_pb2 import Notice
 from ddz.ledger.v1.ledger_pb2 import Balance
 from ddz.lobby.v1.lobby_pb2 import Room
 from ddz.matchmaking.v1.matchmaking_pb2 import Ticket, TicketState
@@ -24,6 +25,7 @@ from ddzclient.session import Session
 from doudizhu.refusal import Refusal
 from doudizhu.titles import TITLES
 
+_NOTHING: Final = Notice()
 _TITLES: Final = {title.id: f"{title.zh} {title.en}" for title in TITLES}
 _ASK: Final = (
     "房间号 a room's number · 0 快速开始 quick start · code 1234 好友桌 a private table · "
@@ -31,8 +33,10 @@ _ASK: Final = (
 )
 
 
-def rooms_view(name: str, balance: Balance, rooms: Sequence[Room], note: str = "") -> RenderableType:
-    """Who one is, and the rooms by number."""
+def rooms_view(
+    name: str, balance: Balance, rooms: Sequence[Room], note: str = "", told: Notice = _NOTHING
+) -> RenderableType:
+    """Who one is, and the rooms by number; `told`: what operators tell to all."""
     title = _TITLES.get(balance.title, "")
     who = f"{plain(name)} · {balance.chips:,} 筹码 chips · {balance.rating:,} {title}"
     table = Table(title=Text(who), title_justify="left", box=box.SIMPLE_HEAD)
@@ -50,7 +54,8 @@ def rooms_view(name: str, balance: Balance, rooms: Sequence[Room], note: str = "
         names = Text(f"{plain(room.name_zh)} {plain(room.name_en)}")
         facts = [words.BOOKS.get(terms.book, plain(terms.book)), base, entry, f"{terms.rake_chips:,}"]
         table.add_row(str(number), names, *facts, str(room.players), style="" if open_to else "dim")
-    return Group(table, Text(note, "yellow"), Text(_ASK))
+    closed = [Text(words.notice(told), "bold yellow")] if told.maintenance else []
+    return Group(*closed, table, Text(note, "yellow"), Text(_ASK))
 
 
 def waiting_view(room: str, ticket: Ticket, waited_ms: int) -> RenderableType:
@@ -72,8 +77,8 @@ async def choose(session: Session, terminal: Terminal) -> str | None:
     """Asks until a table is found; its id, or None when the person quits."""
     note = ""
     while True:
-        rooms, balance = await session.rooms(), await session.balance()
-        terminal.view = lambda: rooms_view(session.player.display_name, balance, rooms, note)  # noqa: B023
+        rooms, balance, told = await session.rooms(), await session.balance(), await session.notice()
+        terminal.view = lambda: rooms_view(session.player.display_name, balance, rooms, note, told)  # noqa: B023
         terminal.say(terminal.view())
         terminal.draw()
         line = await terminal.line()
