@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from doudizhu import BOOKS
 from tests.browser.game import meet, play
 from tests.browser.person import Crowd, Person, until
 
@@ -92,6 +93,26 @@ async def test_a_note_that_is_said_again_stands_once(crowd: Crowd) -> None:
         }"""
     )
     assert said == ["two", "one"]
+
+
+async def test_only_a_book_that_asks_for_it_has_a_button_to_be_ready(crowd: Crowd) -> None:
+    person = await crowd.person()
+    await person.see(".room")
+    shown = await person.page.evaluate(
+        """async () => {
+          const { render } = await import("/app/dom.js");
+          const { actions } = await import("/app/parts/actions.js");
+          const buttons = (book) => {
+            const seats = [0, 1, 2].map((seat) => ({ seat, ready: false, player: { displayName: "somebody" } }));
+            const clock = { phase: "PHASE_READY", seat: -1 };
+            const here = document.createElement("div");
+            render(here, actions({ table: { state: { you: 0, observing: false, seats, clock, terms: { book } } } }));
+            return [...here.querySelectorAll("button")].map((one) => one.dataset.act);
+          };
+          return Object.fromEntries(["classic", "happy", "rob"].map((book) => [book, buttons(book)]));
+        }"""
+    )
+    assert shown == {name: ["ready"] if book.ready_to_start else [] for name, book in BOOKS.items()}
 
 
 async def test_waiting_is_given_up(crowd: Crowd) -> None:
