@@ -84,13 +84,15 @@ class Silent:
 async def test_a_lobby_whose_redis_is_silent_does_not_keep_the_others_from_mirroring(
     town: Town, pool: asyncpg.Pool, mirror: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decrees, "_HELD", "50ms")
+    usual = decrees._HELD
+    monkeypatch.setattr(decrees, "_HELD", "1s")
     monkeypatch.setattr(decrees, "_LOCK_WAIT", "30s")
     silent = Silent()
     hanging = asyncio.create_task(own(pool, cast(Any, silent), town).mirror())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await silent.asked.wait()
+            monkeypatch.setattr(decrees, "_HELD", usual)
             await own(pool, mirror, town).mirror()
     finally:
         hanging.cancel()
