@@ -18,7 +18,7 @@ from servicekit import logs, metrics, traces
 from servicekit.errors import Trouble
 from servicekit.pipe import StoreLost
 from services.table import commands, counts, life, log
-from services.table.clocks import clock, resume_at_ms, wake_at_ms
+from services.table.clocks import RESUME_MS, clock, resume_at_ms, wake_at_ms
 from services.table.item import Item, Make, Then
 from services.table.outside import Outside
 from services.table.push import Audience
@@ -321,7 +321,7 @@ class Actor:
             await self._reload()
             return True
         changes = await self._replica.read_on()
-        if any(change.before is None for change in changes):  # it was cut beyond what was known
+        if changes is None:
             await self._reload()
             return True
         for change in changes:
@@ -378,14 +378,17 @@ class Actor:
                 await self._told(commands.Disconnect(player_id, connection))
         table = await self.refresh()
         self._arm(wake_at_ms(table))
-        due_ms = self._deadline_ms(table, wake_at_ms(table), self._node.now_ms())
+        now_ms = self._node.now_ms()
+        due_ms = self._deadline_ms(table, wake_at_ms(table), now_ms)
+        if due_ms is not None:  # what is overdue is done now; no node need look before that has had its time
+            due_ms = max(due_ms, now_ms + RESUME_MS)
         await self._node.store.set_deadline(self.table_id, table.seq, due_ms)
 
     def _deadline_ms(self, table: Table, wake: int | None, now_ms: int) -> int | None:
         """When some node must look at the table; None when it is closed."""
         if table.stage is Stage.CLOSED:
             return None
-        resume = resume_at_ms(table, wake)
+        resume = resume_at_ms(table, wake, now_ms)
         review = now_ms + int(1000 * self._node.settings.review_s)
         return review if resume is None else min(resume, review)
 

@@ -55,11 +55,14 @@ def wake_at_ms(table: Table, shown: Clock | None = None) -> int | None:
     return wake
 
 
-def resume_at_ms(table: Table, wake: int | None) -> int | None:
-    """When another node must look at it, should the one that serves it have died. `wake`: its `wake_at_ms`."""
+def resume_at_ms(table: Table, wake: int | None, now_ms: int) -> int | None:
+    """When another node must look at it, should the one that serves it have died. `wake`: its `wake_at_ms`.
+
+    What waits for the ledger is looked at again after as long as it has waited: the ledger may be away for long.
+    """
     if table.stage not in (Stage.OPENING, Stage.SETTLING) and not awaits_commitment(table):
         return wake
-    resume = table.since_ms + RESUME_MS
+    resume = max(table.since_ms + RESUME_MS, 2 * now_ms - table.since_ms)
     return resume if wake is None else min(wake, resume)
 
 

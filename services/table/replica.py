@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,7 @@ _LONGER_WITHOUT_A_HAND: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An entry of the log, and the table before and after it. `before` is None when the state was read anew."""
+    """An entry of the log, and the table before and after it; `before` is None for a table's first."""
 
     before: Table | None
     after: Table
@@ -42,32 +43,58 @@ class Replica:
         return self.table is not None and self.epoch == self._store.epoch
 
     async def reload(self) -> Table:
-        """Reads the log from its last checkpoint on. Raises NOT_FOUND when there is none, StoreLost.
-
-        Between two hands, from the one before: people still look at the last hand, of which a checkpoint has only the
-        result.
+        """Reads the log from its last checkpoint on, but between two hands from before the last one: people still look
+        at it, and a checkpoint has only its result. Raises NOT_FOUND when there is no log, StoreLost.
         """
-        table = await self._read(1)
-        return await self._read(2) if table.hand is None and table.hand_id else table
-
-    async def _read(self, checkpoints: int) -> Table:
         epoch = self._store.epoch
-        entries = await self._store.read(self.table_id, checkpoints=checkpoints)
+        parts = await self._store.parts(self.table_id)
         self.table = None
-        if not entries:
+        if not parts:
             raise Refusal(Reason.NOT_FOUND, f"there is no table {self.table_id}", field="table_id")
-        self.epoch, self.answers, self._checkpoint_seq = epoch, log.Answers(), 0
-        for entry in entries:
-            self._take(log.decode(self.table_id, entry))
-        assert self.table is not None, "a log begins with Opened or with a checkpoint"
-        return self.table
+        for begin in reversed(range(len(parts))):
+            table = self._fold(log.decode(self.table_id, entry) for part in parts[begin:] for entry in part)
+            if table.hand is not None or not table.hand_id:
+                break
+        self.table, self.epoch = table, epoch
+        return table
 
-    async def read_on(self) -> list[Change]:
-        """What other nodes have appended since. Raises StoreLost."""
+    def _fold(self, entries: Iterable[log.Entry]) -> Table:
+        """The table after entries that begin a log; takes their answers, too."""
+        table: Table | None = None
+        self.answers, self._checkpoint_seq = log.Answers(), 0
+        for entry in entries:
+            if entry.checkpoint is not None:
+                self._checkpoint_seq = entry.checkpoint.seq
+                if table is None:
+                    assert entry.answers is not None
+                    table, self.answers = entry.checkpoint, entry.answers
+            else:
+                table = self._after(table, entry)
+        assert table is not None, "a log begins with Opened or with a checkpoint"
+        return table
+
+    def _after(self, table: Table | None, entry: log.Entry) -> Table:
+        """The table after one more entry with events."""
+        for one in entry.stamped:
+            table = log.fold(self.table_id, table, one)
+        assert table is not None, "an entry has events"
+        self.answers.add(entry.key, table.seq)
+        return table
+
+    async def read_on(self) -> list[Change] | None:
+        """What other nodes have appended since; None when what is known was cut off meanwhile. Raises StoreLost."""
         assert self.table is not None
-        entries = await self._store.read(self.table_id, self.table.seq)
-        changes = (self._take(log.decode(self.table_id, entry)) for entry in entries)
-        return [change for change in changes if change is not None]
+        entries = [log.decode(self.table_id, entry) for entry in await self._store.read(self.table_id, self.table.seq)]
+        if entries and entries[0].checkpoint is not None:
+            return None
+        changes = []
+        for entry in entries:
+            if entry.checkpoint is not None:
+                self._checkpoint_seq = entry.checkpoint.seq
+                continue
+            before, self.table = self.table, self._after(self.table, entry)
+            changes.append(Change(before, self.table, entry))
+        return changes
 
     async def append(
         self,
@@ -116,21 +143,3 @@ class Replica:
         checkpoint = log.encode_checkpoint(table, self.answers)
         if await self._store.cut(self.table_id, table.seq, checkpoint, self._checkpoint_seq):
             self._checkpoint_seq = table.seq
-
-    def _take(self, entry: log.Entry) -> Change | None:
-        """Folds an entry; a checkpoint is taken when it is ahead of what is known."""
-        before = self.table
-        if entry.checkpoint is not None:
-            self._checkpoint_seq = entry.checkpoint.seq
-            if before is None or before.seq < entry.checkpoint.seq:
-                assert entry.answers is not None
-                self.table, self.answers = entry.checkpoint, entry.answers
-                return Change(None, entry.checkpoint, entry)
-            return None
-        table = before
-        for one in entry.stamped:
-            table = log.fold(self.table_id, table, one)
-        assert table is not None, "an entry has events"
-        self.table = table
-        self.answers.add(entry.key, table.seq)
-        return Change(before, table, entry)

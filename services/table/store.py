@@ -87,16 +87,26 @@ class Store:
     def _shard(self, table_id: str) -> int:
         return zlib.crc32(table_id.encode()) % self._shards
 
-    async def read(self, table_id: str, after_seq: int = 0, checkpoints: int = 1) -> list[bytes]:
-        """The entries of a table's log after an event, or those from so many checkpoints back on, oldest first.
+    async def read(self, table_id: str, after_seq: int = 0) -> list[bytes]:
+        """The entries of a table's log after an event, oldest first. Raises StoreLost."""
+        return [entry for _, entry in await self._range(table_id, f"{after_seq + 1}-0" if after_seq else "-")]
 
-        Raises StoreLost.
+    async def parts(self, table_id: str) -> list[list[bytes]]:
+        """All entries of a table's log, oldest first, in parts: each but the first begins with a checkpoint, and the
+        first one does too once the log has been cut. Raises StoreLost.
         """
+        parts: list[list[bytes]] = []
+        for entry_id, entry in await self._range(table_id, "-"):
+            if not parts or entry_id.endswith(b"-1"):
+                parts.append([])
+            parts[-1].append(entry)
+        return parts
+
+    async def _range(self, table_id: str, begin: str) -> list[tuple[bytes, bytes]]:
+        """The entries from an id on, with theirs."""
         key = f"{{{self._shard(table_id)}}}:t:{table_id}:log"
-        found: list[Any] = await self._pipe.call("XRANGE", key, f"{after_seq + 1}-0" if after_seq else "-", "+")
-        begins = [0, *(index for index, (entry_id, _) in enumerate(found) if entry_id.endswith(b"-1"))]
-        begin = 0 if after_seq else begins[-checkpoints:][0]
-        return [fields[1] for _, fields in found[begin:]]
+        found: list[Any] = await self._pipe.call("XRANGE", key, begin, "+")
+        return [(entry_id, fields[1]) for entry_id, fields in found]
 
     async def history(self, table_id: str) -> list[tuple[int, bytes]]:
         """All entries that there are, those before the last checkpoint too, with the number of each one's last event,

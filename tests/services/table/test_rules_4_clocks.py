@@ -7,11 +7,11 @@ import pytest
 from doudizhu.hand import Bid, BidMade, Pass, Passed, Play, Played, Rob, Show
 from doudizhu.hand import Phase as HandPhase
 from services.table import commands, events
-from services.table.clocks import clock
+from services.table.clocks import clock, resume_at_ms
 from services.table.commands import Connect, Disconnect, Leave, SetTrustee
 from services.table.table import Phase, Stage, Trustee
 from tests.services.table.sim import Sim, classic_table, happy_table, person, refusal, rob_match, terms
-from tests.services.table.test_rules_4_hands import names, to_play, towards_play
+from tests.services.table.test_rules_4_hands import names, opening_match, to_play, towards_play
 
 # ---- "Every wait has a clock" ---------------------------------------------------------------------------------------
 
@@ -164,6 +164,15 @@ def test_a_tick_that_comes_too_early_or_twice_does_nothing() -> None:
     assert sim.do(commands.Tick()) == []
     sim.wait_for_clock()
     assert sim.do(commands.Tick()) == []
+
+
+@pytest.mark.parametrize(
+    ("waited_ms", "then_ms"), [(0, 2_000), (900, 2_000), (1_500, 3_000), (5_000, 10_000), (60_000, 120_000)]
+)
+def test_a_table_that_waits_for_the_ledger_is_looked_at_ever_more_seldom(waited_ms: int, then_ms: int) -> None:
+    _, table = opening_match()
+    assert table.stage is Stage.OPENING
+    assert resume_at_ms(table, None, table.since_ms + waited_ms) == table.since_ms + then_ms
 
 
 # ---- empty tables ---------------------------------------------------------------------------------------------------
