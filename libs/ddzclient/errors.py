@@ -63,8 +63,9 @@ class TableGone(ClientError):
 
 
 def refusal_from_proto(proto: common_pb2.Refusal) -> Refusal:
-    """The refusal that a message carries."""
-    reason = common_pb2.Reason.Name(proto.reason).removeprefix("REASON_")
+    """The refusal that a message carries; a reason that a newer server has is its number."""
+    known = common_pb2.Reason.DESCRIPTOR.values_by_number.get(proto.reason)
+    reason = known.name.removeprefix("REASON_") if known else str(proto.reason)
     return Refusal(reason, proto.message, field=proto.field, **dict(proto.data))
 
 

@@ -21,8 +21,12 @@ from services.table.seating import absent, free_absent, free_seat, may_start, pr
 from services.table.table import SEATS, Result, Stage, Table, Trustee
 from services.table.terms import Reason
 
-# Deals of one hand in which everybody passes, before it is void where the trustee plays for all three (0010).
+# Deals of one hand in which everybody passes, before it is void where the trustee plays for all three, and at all: its
+# record must not grow too large to be settled. After so many hands one that is void has a countdown in any book: there
+# a log can be cut (0010).
 MAX_DEALS: Final = 20
+MOST_DEALS: Final = 200
+HANDS_AT_ONCE: Final = 20
 MISSES: Final = 2  # time-outs in a row that turn the trustee on (D-06)
 
 
@@ -199,6 +203,8 @@ def _void_without_people(draft: Draft) -> None:
     table = draft.table
     assert table.hand is not None
     if not all(seat.trustee for seat in table.seats):
+        if table.hand.deals >= MOST_DEALS:
+            void(draft, "endless")
         return
     if table.hand.deals >= MAX_DEALS or not any(seat.connection for seat in table.seats):
         void(draft, "absent")
@@ -238,8 +244,8 @@ def ledger_voided(draft: Draft, command: commands.LedgerVoided) -> None:
     if not table.hand.voided:
         void(draft, "refused")
     all_passed = table.hand.voided and table.hand.phase is HandPhase.OVER and table.hand.deals > 0
-    at_once = all_passed and not table.book.countdown_after_void and may_start(draft)
-    if at_once and not absent(table):
+    at_once = all_passed and not table.book.countdown_after_void and table.hand_number % HANDS_AT_ONCE
+    if at_once and may_start(draft) and not absent(table):
         start(draft)
         return
     draft.emit(events.CountdownStarted())

@@ -10,8 +10,9 @@ from typing import Any
 import grpc
 import pytest
 
+from ddz.common.v1 import common_pb2
 from ddzclient.client import Gateway
-from ddzclient.errors import ServerFault, Unreachable
+from ddzclient.errors import ServerFault, Unreachable, refusal_from_proto
 from ddzclient.session import Session
 from doudizhu.refusal import Refusal
 from tests.client.scripted import ScriptedLobby, scripted_lobby, serve
@@ -31,6 +32,12 @@ async def test_a_call_carries_the_token() -> None:
         assert [room.room_id for room in await session.rooms()] == ["rob-beginner"]
         assert session.player_id == "p1"
         assert lobby.calls == [("Login", ""), ("ListRooms", "token-1")]
+
+
+def test_a_reason_of_a_newer_server_is_a_refusal_too() -> None:
+    told = common_pb2.Refusal(message="not on a Sunday")
+    told.reason = 9_999  # type: ignore[assignment]  # an enum is open
+    assert (refusal_from_proto(told).reason, refusal_from_proto(told).message) == ("9999", "not on a Sunday")
 
 
 async def test_a_token_about_to_end_is_renewed_once_however_many_ask() -> None:

@@ -74,6 +74,7 @@ PHASES: Final = {
 VOIDS: Final = {
     "all_passed": "没人叫牌，重新发牌 nobody wanted it: a new deal",
     "left": "有人离开，本局作废 somebody left: the hand is void",
+    "endless": "一直无人叫地主，本局作废 nobody ever calls: the hand is void",
     "absent": "有人不在，本局作废 somebody is away: the hand is void",
     "refused": "本局没有开成 the hand was not opened",
     "operator": "管理员作废了本局 an operator has voided the hand",

@@ -181,7 +181,7 @@ def test_in_a_match_leaving_is_a_flee_from_the_match_on() -> None:
 
 
 def test_a_flee_while_the_ledger_opens_a_match_counts_once_it_is_open() -> None:
-    stamped, table = _opening_match()
+    stamped, table = opening_match()
     sim = Sim(table, stamped)
     sim.balances = {f"p{number}": 10_000 for number in range(1, 4)}
     assert names(sim.decide(Leave("p1"), 0)) == ["LeaveAsked"]
@@ -191,7 +191,7 @@ def test_a_flee_while_the_ledger_opens_a_match_counts_once_it_is_open() -> None:
 
 
 def test_of_two_who_leave_before_the_ledger_has_answered_the_first_flees() -> None:
-    _, table = _opening_match()
+    _, table = opening_match()
     for seat in (2, 0):
         player_id = table.players[seat].player_id
         _, table = life.decide(table, Leave(player_id), 10, 1)
@@ -209,6 +209,28 @@ def test_a_match_is_dealt_again_until_someone_calls_as_long_as_one_plays_himself
     assert sim.table.hand is not None
     assert (sim.table.hand.deals, sim.table.hand.voided) == (hands.MAX_DEALS + 6, False)
     assert sim.table.hand_number == 1
+
+
+def test_a_match_in_which_nobody_ever_calls_has_an_end() -> None:
+    sim = rob_match()
+    while not any(isinstance(one.event, events.HandVoided) for one in sim.log):
+        while sim.table.phase is not Phase.CALL:
+            sim.wait_for_clock()
+        assert sim.table.hand is not None
+        assert sim.table.hand.deals <= hands.MOST_DEALS
+        pass_all(sim)
+    assert sim.table.hand_number == 2  # the match goes on
+
+
+def test_happy_counts_down_now_and_then_when_nobody_ever_bids() -> None:
+    sim = happy_table(1, 2, 3)
+    counted = []
+    for number in range(1, 2 * hands.HANDS_AT_ONCE + 2):
+        pass_all(sim)
+        if sim.table.stage is Stage.COUNTDOWN:
+            counted.append(number)
+            sim.wait(7_000)
+    assert counted == [hands.HANDS_AT_ONCE, 2 * hands.HANDS_AT_ONCE]
 
 
 def test_where_the_trustee_plays_for_all_three_dealing_again_has_an_end() -> None:
@@ -240,7 +262,7 @@ def test_who_has_more_time_left_gets_none() -> None:
     assert sim.do(commands.Resume()) == []
 
 
-def _opening_match() -> life.Decision:
+def opening_match() -> life.Decision:
     persons = (person(1), person(2), person(3))
     return life.open_table("t1", terms("rob"), persons, idle_ms=60_000, now_ms=1_000_000, draw=0)
 

@@ -212,6 +212,7 @@ export const en = {
   unseated_TIMED_OUT: "You took too long and left the seat.",
   void_all_passed: "Nobody wanted it: a new deal",
   void_left: "Somebody left: the hand is void",
+  void_endless: "Nobody ever calls: the hand is void",
   void_absent: "Somebody is away: the hand is void",
   void_refused: "The hand was not opened",
   void_operator: "An operator has voided the hand",

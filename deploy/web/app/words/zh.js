@@ -212,6 +212,7 @@ export const zh = {
   unseated_TIMED_OUT: "等得太久，已离座。",
   void_all_passed: "没人叫牌，重新发牌",
   void_left: "有人离开，本局作废",
+  void_endless: "一直无人叫地主，本局作废",
   void_absent: "有人不在，本局作废",
   void_refused: "本局没有开成",
   void_operator: "管理员作废了本局",
