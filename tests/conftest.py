@@ -26,6 +26,8 @@ def pytest_configure() -> None:
     end_with_make()
     # A job in the background may have been told to ignore it, and so would all that the tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    worker, workers = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    os.environ[ports.SHARE] = f"{int(worker.removeprefix('gw')) + 1}/{workers}"
     for name in ("COLUMNS", "LINES"):  # of no terminal: the processes that run tests have none
         os.environ.pop(name, None)
     settings.register_profile("busy", deadline=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 from collections.abc import Iterable
@@ -11,7 +12,8 @@ from typing import Final
 from deploy.local.process import StackError
 
 # Below what Linux and macOS hand out for outgoing connections, so that none of those takes a port before its server.
-_RANGE = range(20_000, 32_000)
+RANGE: Final = range(20_000, 32_000)
+SHARE: Final = "DDZ_PORT_SHARE"  # "2/3": of three that start stacks at the same time this is the second
 
 
 def is_free(port: int) -> bool:
@@ -26,15 +28,18 @@ def is_free(port: int) -> bool:
 
 
 def free(number: int) -> list[int]:
-    """As many different free ports as asked for."""
+    """As many different free ports as asked for, of this process's share: others may be about to take what is free."""
     found: list[int] = []
-    order = random.SystemRandom().sample(_RANGE, len(_RANGE))
+    share, shares = map(int, os.environ.get(SHARE, "1/1").split("/"))
+    width = len(RANGE) // shares
+    mine = RANGE[width * (share - 1) : width * share]
+    order = random.SystemRandom().sample(mine, len(mine))
     for port in order:
         if len(found) == number:
             return found
         if is_free(port):
             found.append(port)
-    raise StackError(f"Fewer than {number} ports are free between {_RANGE.start} and {_RANGE.stop}.")
+    raise StackError(f"Fewer than {number} ports are free between {RANGE.start} and {RANGE.stop}.")
 
 
 def claim(wanted: dict[str, int]) -> None:

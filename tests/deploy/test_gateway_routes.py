@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import grpc
 import pytest
@@ -23,9 +23,9 @@ from deploy.local import certificates, gateway
 from deploy.local.leash import Leash
 from tests.deploy.upstream import Door, door, empty, unavailable
 
-OWN = gateway.Limits(
-    player_per_s=1_000, player_burst=1_000, login_per_s=1_000, login_burst=1_000, answer_s=1, headers_s=1, request_s=2
-)
+MANY: Final = {"player_per_s": 1_000, "player_burst": 1_000, "login_per_s": 1_000, "login_burst": 1_000}
+OWN = gateway.Limits(**MANY, answer_s=60, headers_s=60, request_s=60)
+HASTY = gateway.Limits(**MANY, answer_s=1, headers_s=1, request_s=2)
 FILES = (lobby_pb2, matchmaking_pb2, table_pb2, ledger_pb2)
 PUBLIC = [
     f"/{service.full_name}/{method.name}"
@@ -58,6 +58,14 @@ async def own(leash: Leash, scratch: Path) -> AsyncIterator[Door]:
     certificates.door(shown / "chain.pem", shown / "chain.key")
     trust = gateway.Trust(shown / "chain.pem", shown / "chain.key")
     async with door(leash, scratch / "own-door", OWN, trust) as found:
+        await until(lambda: status(found, "GET", "/healthz"), 200)
+        yield found
+
+
+@pytest.fixture(scope="module")
+async def hasty(leash: Leash, scratch: Path) -> AsyncIterator[Door]:
+    """A gateway that waits for nobody."""
+    async with door(leash, scratch / "hasty-door", HASTY) as found:
         await until(lambda: status(found, "GET", "/healthz"), 200)
         yield found
 
@@ -161,18 +169,18 @@ async def silent(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[
     yield b""
 
 
-async def test_a_call_that_is_not_answered_ends_and_a_stream_goes_on(own: Door) -> None:
-    for upstream in own.upstreams:
+async def test_a_call_that_is_not_answered_ends_and_a_stream_goes_on(hasty: Door) -> None:
+    for upstream in hasty.upstreams:
         upstream.answer = silent
-    before = len(own.log())
+    before = len(hasty.log())
     names = ("ledger.v1.LedgerService/GetBalance", "table.v1.TableService/GetTable")
-    waits = [call(own, f"/ddz.{name}", dict(FORGED)) for name in names]
-    ended = await asyncio.gather(*waits, call(own, "/ddz.table.v1.TableService/Watch", timeout_s=3.0))
+    waits = [call(hasty, f"/ddz.{name}", dict(FORGED)) for name in names]
+    ended = await asyncio.gather(*waits, call(hasty, "/ddz.table.v1.TableService/Watch", timeout_s=3.0))
     assert ended == [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED]
     why: dict[str, str] = {}
     while not {"GetBalance", "GetTable", "Watch"} <= why.keys():
         await asyncio.sleep(0.05)
-        why = {line["path"].rpartition("/")[2]: line["details"] for line in own.log()[before:]}
+        why = {line["path"].rpartition("/")[2]: line["details"] for line in hasty.log()[before:]}
     assert (why["GetBalance"], why["GetTable"]) == ("response_timeout", "response_timeout")
     assert "timeout" not in why["Watch"]  # the caller's own
 
@@ -190,16 +198,16 @@ def slow(port: int, begin: bytes, more: bytes) -> tuple[bytes, float]:
     return b"", time.monotonic() - begun
 
 
-async def test_who_sends_slowly_is_not_waited_for(own: Door) -> None:
+async def test_who_sends_slowly_is_not_waited_for(hasty: Door) -> None:
     head = b"POST /v1/%s HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n%s\r\n{"
-    auth = f"authorization: Bearer {own.token()}\r\n".encode()
+    auth = f"authorization: Bearer {hasty.token()}\r\n".encode()
     tries = [
         (b"GET /v1/rooms HTTP/1.1\r\nhost: x\r\n", b"x-more: 1\r\n"),
         (head % (b"login", b""), b" "),
         (head % (b"relief", auth), b" "),
         (b"\x16\x03\x01\x02", b"\x00"),
     ]
-    doors = (own.doors.plain, own.doors.plain, own.doors.plain, own.doors.tls)
+    doors = (hasty.doors.plain, hasty.doors.plain, hasty.doors.plain, hasty.doors.tls)
     ends = await asyncio.gather(
         *(asyncio.to_thread(slow, port, *parts) for port, parts in zip(doors, tries, strict=True))
     )

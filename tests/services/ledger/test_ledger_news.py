@@ -83,6 +83,7 @@ async def test_news_are_forgotten_only_once_they_are_acknowledged(
             with pytest.raises(relay.NotAcknowledged):  # there is no stream that could keep them
                 await step(connection, publisher)
             assert await waiting(connection) == keys
+            monkeypatch.undo()  # what can be kept has its time
             await stream.ensure(bus.jetstream())
             full = StreamConfig(name=stream.STREAM, subjects=stream.SUBJECTS, max_msgs=1, discard=DiscardPolicy.NEW)
             await bus.jetstream().update_stream(full)

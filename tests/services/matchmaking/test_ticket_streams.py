@@ -35,8 +35,8 @@ async def test_the_stream_tells_the_place_and_the_table(hall: Hall) -> None:
     await until(lambda: told(states, 1))
     assert (states[0].state, states[0].position, states[0].room_id) == (WAITING, 2, ROOM)
     await players[0].cancel(first.ticket_id)
-    await until(lambda: told(states, 2))
-    assert (states[-1].state, states[-1].position) == (WAITING, 1)
+    await until(lambda: first_of(states))
+    assert states[-1].state == WAITING
     await seated(*players[2:], hall.player())
     await task
     assert states[-1].state == MATCHED
@@ -48,6 +48,11 @@ async def test_the_stream_tells_the_place_and_the_table(hall: Hall) -> None:
 
 async def told(states: list[matchmaking_pb2.Ticket], count: int) -> bool:
     return len(states) >= count
+
+
+async def first_of(states: list[matchmaking_pb2.Ticket]) -> bool:
+    """Whether the newest state is the first place; others may come before, as places are told now and again."""
+    return states[-1].position == 1
 
 
 async def test_an_estimate_is_given_once_others_have_been_matched(hall: Hall) -> None:

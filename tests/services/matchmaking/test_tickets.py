@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import random
+import time
 from pathlib import Path
 
 import grpc
@@ -314,9 +315,11 @@ async def test_br_093_leaving_at_the_instant_of_the_start_is_in_time_or_too_late
 
     async def one() -> bool:
         players = hall.players(3)
+        began = time.perf_counter()
         tickets = [await player.join() for player in players[:2]]
+        as_long_s = (time.perf_counter() - began) / 2  # as a join takes here
         joining = asyncio.create_task(players[2].join())
-        await asyncio.sleep(dice.random() / 200)
+        await asyncio.sleep(dice.random() * 2 * as_long_s)
         cancel = matchmaking_pb2.CancelRequest(ticket_id=tickets[0].ticket_id)
         answer = await asyncio.gather(
             hall.stub.Cancel(cancel, metadata=identity.metadata(players[0].player)), return_exceptions=True

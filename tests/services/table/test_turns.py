@@ -60,7 +60,7 @@ async def test_br_060_one_clock_per_table_however_often_it_is_restored(stack: St
 
 
 async def test_br_061_an_invalid_message_does_not_stop_the_clock(stack: Stack) -> None:
-    table_id, ids, clients = await happy_hand(stack, auction_ms=1_000)
+    table_id, ids, clients = await happy_hand(stack, auction_ms=3_000)
     seat = clients[0].last("dealt").first_seat
     deadline = next(event.clock.deadline_ms for event in clients[0].events if event.HasField("dealt"))
     refused = await clients[seat].act(play=hand_pb2.PlayCards(cards=[1]))
@@ -144,7 +144,7 @@ async def test_br_070_the_first_of_two_racing_actions_counts_and_the_other_is_re
 
 
 async def test_br_071_two_misses_in_a_row_host_a_seat_and_an_own_action_between_does_not(stack: Stack) -> None:
-    table_id, ids, clients = await happy_hand(stack, play_ms=900)
+    table_id, ids, clients = await happy_hand(stack, play_ms=1_500)
     landlord = await to_play(stack, table_id, ids)
     other, third = (landlord + 1) % 3, (landlord + 2) % 3
     for number in range(3):
