@@ -77,7 +77,7 @@ async def test_a_drained_node_gets_no_table_while_its_hand_goes_on(office: Offic
             async with asyncio.timeout(60):
                 hands = await asyncio.gather(*(Player().play(view, 1) for view in views))
             assert hands[0] == hands[1] == hands[2]
-            assert all(view.reconnects for view in views)
+            assert any(view.reconnects for view in views)
 
             async def is_empty() -> bool:
                 held = (await office.nodes()).get(drained)

@@ -203,8 +203,8 @@ async def test_a_bot_answers_over_tls_while_somebody_watches(stack: Stack, tmp_p
     certificate.write_bytes(stack.certificate)
     at = ("--server", stack.tls_address, "--ca", str(certificate))
     async with two_bots(stack.address) as bots, contextlib.AsyncExitStack() as held:
-        auto = asyncio.create_task(ddz(tmp_path, "play", *at, "--auto", "--hands", "1", "--quick", "classic"))
-        found = await asyncio.gather(*(find_table(bot, "classic-beginner") for bot in bots))
+        auto = asyncio.create_task(ddz(tmp_path, "play", *at, "--auto", "--hands", "1", "--quick", "happy"))
+        found = await asyncio.gather(*(find_table(bot, "happy-beginner") for bot in bots))
         tables = [await held.enter_async_context(bot.table(found[0])) for bot in bots]
         seat = tables[0].state.you
         await tables[0].act(AllowObservers(allow=True))
