@@ -59,7 +59,7 @@ class Writer:
         return OpenHand(name, "t", tuple(self.rng.sample(PLAYERS, 3)), 0)
 
     def end(self, opened: OpenHand) -> Request:
-        if self.rng.random() < 0.2:
+        if self.rng.random() < 0.4:
             return VoidHand(opened.hand_id, opened.player_ids, "test")
         outcome = Outcome(Side.LANDLORD, self.rng.randrange(3), 1, self.rng.choice([1, 2, 8]))
         return SettleHand(opened.hand_id, "r", opened.player_ids, ROB, outcome, 5, 2, b"record")

@@ -30,6 +30,7 @@ async def test_settlements_and_grants_are_told(ledger: Ledger, nats: str, fresh:
     hand_id, players = await opened(ledger, fresh)
     reply = await ledger.internal.Settle(settle(record(hand_id, players, winner="landlord", landlord=2, multiplier=4)))
     async with clients.nats_bus(nats, name="test") as bus:
+        await stream.ensure(bus.jetstream())  # the relay may not have come to it
         news = await bus.jetstream().subscribe("ddz.hand.settled", ordered_consumer=True)
         while True:
             message = await news.next_msg(timeout=10)
