@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -14,25 +17,27 @@ from services.lobby.account import Reason
 _AT_ONCE: Final = 4
 _GREATEST_QUEUE: Final = 64
 
+T = TypeVar("T")
+
 
 class Passwords:
     """Hashes and checks, at most four at once; raises Refusal OVERLOADED when too many wait."""
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher()
-        self._turn = asyncio.Semaphore(_AT_ONCE)
-        self._waiting = 0
+        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="passwords")
+        self._places = threading.BoundedSemaphore(_GREATEST_QUEUE)
         # What the password of a name that does not exist is checked against, so that it takes as long.
         self._nobody = self._hasher.hash("nobody has this password")
 
     async def hash(self, password: str) -> str:
         """The hash to keep."""
-        return str(await self._run(self._hasher.hash, password))
+        return await self._run(self._hasher.hash, password)
 
     async def matches(self, kept: str | None, password: str) -> bool:
         """Whether the password belongs to the hash; None, for a name without an account, takes as long and is no."""
         right = await self._run(self._check, kept or self._nobody, password)
-        return bool(right) and kept is not None
+        return right and kept is not None
 
     def outdated(self, kept: str) -> bool:
         """Whether the hash was made with weaker parameters than today's."""
@@ -44,13 +49,10 @@ class Passwords:
         except (VerificationError, InvalidHashError):
             return False
 
-    async def _run(self, function: object, *arguments: str) -> object:
-        assert callable(function)
-        if self._waiting >= _GREATEST_QUEUE:
+    async def _run(self, function: Callable[..., T], *arguments: str) -> T:
+        if not self._places.acquire(blocking=False):
             raise Refusal(Reason.OVERLOADED, "Too many people log in at once; try again in a moment.")
-        self._waiting += 1
-        try:
-            async with self._turn:
-                return await asyncio.to_thread(function, *arguments)
-        finally:
-            self._waiting -= 1
+        work = self._threads.submit(function, *arguments)
+        # Who gives up ends the wait, and drops what has not begun; a hash that has begun keeps thread and place.
+        work.add_done_callback(lambda _: self._places.release())
+        return await asyncio.wrap_future(work)

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import secrets
+import threading
 import time
 from datetime import timedelta
 
@@ -202,6 +203,40 @@ async def test_a_name_that_does_not_exist_costs_the_same_work(monkeypatch: pytes
     assert not await passwords.matches(None, "wrong horse")
     assert not await passwords.matches(kept, "wrong horse")
     assert worked == [kept.rsplit("$", 2)[0]] * 2
+
+
+async def test_a_hash_that_nobody_waits_for_any_more_keeps_its_thread_and_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise who resets his log-ins has as many hashes made at once as he likes, each of 64 MiB."""
+    passwords, go, begun = Passwords(), threading.Event(), threading.Semaphore(0)
+    running: list[str] = []
+    most = 0
+
+    def verify(self: PasswordHasher, kept: str, password: str) -> bool:
+        nonlocal most
+        running.append(password)
+        most = max(most, len(running))
+        begun.release()
+        go.wait()
+        running.remove(password)
+        return True
+
+    monkeypatch.setattr(PasswordHasher, "verify", verify)
+    given_up = [asyncio.create_task(passwords.matches("kept", f"given up {number}")) for number in range(4)]
+    for _ in given_up:
+        await asyncio.to_thread(begun.acquire)
+    for task in given_up:
+        task.cancel()
+    await asyncio.wait(given_up)
+    others = [asyncio.create_task(passwords.matches("kept", f"other {number}")) for number in range(60)]
+    one_too_many = asyncio.create_task(passwords.matches("kept", "one too many"))
+    await asyncio.sleep(0)  # all of them have taken a place now, or found none
+    go.set()
+    with pytest.raises(Refusal, match="OVERLOADED"):
+        await one_too_many
+    assert all(await asyncio.gather(*others))
+    assert most == 4
 
 
 async def test_attempts_at_once_do_not_slip_through(town: Town) -> None:
