@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,7 +14,8 @@ from ddz.common.v1 import common_pb2
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
-from servicekit import orders, remote
+from servicekit import logs, orders, remote
+from servicekit.clients import AWAY
 from services.lobby import attempts as limits
 from services.lobby import tokens
 from services.lobby.account import BOT_KEY_PREFIX, GREATEST_NAME_LENGTH, Account, Reason, display_name, login_name
@@ -26,6 +28,8 @@ LOGINS: Final = Counter("ddz_logins", "Ways in taken, by method and result", ["m
 
 _LEDGER_TIMEOUT_S: Final = 5.0
 _HOUR_S: Final = 3600
+
+log = logs.get("entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,16 @@ class Entry:
     async def log_out(self, number: int) -> None:
         """Ends every session of an account; its access tokens run out by themselves, soon (docs/operations.md)."""
         await self._store.end_sessions(number)
+
+    async def keep_pruned(self) -> None:
+        """Forgets once an hour the sessions that have run out: who does not come back forgets none himself."""
+        while True:
+            try:
+                while await self._store.forget_expired():
+                    pass
+            except AWAY as error:
+                log.warning("sessions not pruned", extra={"why": repr(error)})
+            await asyncio.sleep(_HOUR_S)
 
     async def _count_new(self, address: str) -> None:
         if self._terms.accounts_per_hour:

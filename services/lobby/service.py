@@ -107,14 +107,6 @@ async def build(config: Config, inside: Inside | None = None) -> AsyncIterator[L
         scores = Scorekeeper(pool, bus)
         await stack.enter_async_context(board.running())
         await stack.enter_async_context(scores.running())
-        answer = errands.rooms_reader("lobby", rooms, board.rooms_changed)
-        await stack.enter_async_context(
-            always(
-                orders=functools.partial(orders.follow, bus),
-                decrees=decrees.keep_mirrored,
-                errands=functools.partial(errands.answering, bus, answer),
-            )
-        )
         terms = EntryTerms(
             signup_chips=config.signup_chips,
             refresh_s=config.refresh_token_s,
@@ -123,6 +115,15 @@ async def build(config: Config, inside: Inside | None = None) -> AsyncIterator[L
             accounts_per_hour=config.accounts_per_hour,
         )
         entry = Entry(terms, store, attempts, issuer, ledger)
+        answer = errands.rooms_reader("lobby", rooms, board.rooms_changed)
+        await stack.enter_async_context(
+            always(
+                orders=functools.partial(orders.follow, bus),
+                decrees=decrees.keep_mirrored,
+                errands=functools.partial(errands.answering, bus, answer),
+                sessions=entry.keep_pruned,
+            )
+        )
         profiles = Profiles(store, presence, seats, scores, ledger, public_ledger)
         seating = Seating(rooms, tables, board, attempts, seats, orders, table, ledger)
         operators = AdminServicer(Admin(decrees, profiles, bus, table, ledger), Acts(pool))

@@ -25,6 +25,12 @@ _FORGET_OLDEST: Final = """
 DELETE FROM lobby.session WHERE number = $1 AND family IN (
   SELECT family FROM lobby.session WHERE number = $1 GROUP BY family ORDER BY max(expires_at) DESC OFFSET $2)
 """
+# Passes over what somebody else has locked, so that no two that delete ever wait for each other.
+_FORGET_EXPIRED: Final = """
+DELETE FROM lobby.session WHERE token_hash = ANY (ARRAY(
+  SELECT token_hash FROM lobby.session WHERE expires_at < now() LIMIT $1 FOR UPDATE SKIP LOCKED))
+"""
+_FORGET_AT_ONCE: Final = 1000
 _KEEP_USED_TOKENS: Final = timedelta(days=1)
 # Whoever changes an account's sessions goes alone: a delete does not see the token that another one is about to add.
 _ALONE: Final = "SELECT FROM lobby.account WHERE number = $1 FOR NO KEY UPDATE"
@@ -180,6 +186,11 @@ class Store:
         async with self._pool.acquire() as connection, connection.transaction():
             await connection.execute(_ALONE, number)
             await connection.execute("DELETE FROM lobby.session WHERE number = $1", number)
+
+    async def forget_expired(self) -> bool:
+        """Forgets some tokens that have run out, whosever they are; whether there were any."""
+        done: str = await self._pool.execute(_FORGET_EXPIRED, _FORGET_AT_ONCE)
+        return done != "DELETE 0"
 
 
 async def _of(connection: asyncpg.Connection, number: int) -> Account:

@@ -115,8 +115,10 @@ async def test_a_lobby_whose_0004_built_the_index_itself_goes_on(
     lines.insert(lines.index("\n", 3), index)
     (tmp_path / "0004_operators.sql").write_text("".join(lines))
     await migrations.apply(dsn, tmp_path, store.SCHEMA)
-    assert await migrations.apply(dsn, store.MIGRATIONS, store.SCHEMA) == ["0005_sanctioned.sql"]
-    assert postgres.psql(VALID.format("lobby.account_sanctioned_at"), database).strip() == "t"
+    newer = ["0005_sanctioned.sql", "0006_expired_sessions.sql"]
+    assert await migrations.apply(dsn, store.MIGRATIONS, store.SCHEMA) == newer
+    for made in ("account_sanctioned_at", "session_expires_at"):
+        assert postgres.psql(VALID.format(f"lobby.{made}"), database).strip() == "t"
 
 
 async def test_one_that_was_changed_is_refused(postgres: Postgres, database: str, folder: Path) -> None:

@@ -24,6 +24,7 @@ from services.lobby import service
 from services.lobby.passwords import Passwords
 from services.lobby.store import GREATEST_SESSIONS, Store, Successor
 from tests.services.lobby.conftest import Person, Settle, Town, refusal_of
+from tests.services.lobby.test_board import until
 
 # How often the suite's share of races is run: `RACES=20 make test ARGS="-k races"`.
 RACES = int(os.environ.get("RACES", "1"))
@@ -326,6 +327,22 @@ async def test_a_refresh_token_runs_out(found: Settle) -> None:
     async with found(refresh_token_s=0) as town:
         request = lobby_pb2.RefreshRequest(refresh_token=(await town.guest()).session.refresh_token)
         assert (await refusal_of(town.stub.Refresh(request))).reason == "UNAUTHENTICATED"
+
+
+async def test_sessions_that_have_run_out_are_forgotten_though_nobody_comes_back(
+    town: Town, found: Settle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.lobby.store._FORGET_AT_ONCE", 1)
+    away, there = [(await town.guest()).session for _ in range(3)], (await town.guest()).session
+    theirs = f"WHERE number IN ({', '.join(session.player_id[1:] for session in away)})"
+    town.postgres.psql(f"UPDATE lobby.session SET expires_at = now() - interval '1 second' {theirs}", "ddz")
+
+    async def gone() -> bool:
+        return town.postgres.psql(f"SELECT count(*) FROM lobby.session {theirs}", "ddz").strip() == "0"
+
+    async with found():
+        await until(gone)
+    await refreshed(town, there)
 
 
 async def test_an_account_has_so_many_sessions_and_the_newest_stay(town: Town) -> None:
