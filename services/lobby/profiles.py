@@ -6,7 +6,6 @@ import time
 from dataclasses import asdict
 from typing import Final
 
-from ddz.common.v1 import common_pb2
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
@@ -60,21 +59,22 @@ class Profiles:
         return await self._profile(account, own=True)
 
     async def leaders(self, unit: str, limit: int) -> list[lobby_pb2.Leader]:
-        """The highest ratings or chips, with names."""
+        """The highest ratings or chips, with names; without those who have chips at the ledger and no account here."""
         request = ledger_pb2.ListLeadersRequest(unit=unit, limit=limit)
         call = self._public_ledger.ListLeaders(request, timeout=_LEDGER_TIMEOUT_S)
-        balances = (await remote.ask(call, "ledger")).leaders
-        accounts = await self._store.accounts([number_of(balance.player_id) for balance in balances])
-        leaders = []
-        for place, balance in enumerate(balances, 1):
-            account = accounts.get(number_of(balance.player_id))
-            player = to_player(account) if account else common_pb2.Player(player_id=balance.player_id)
-            leaders.append(
-                lobby_pb2.Leader(
-                    place=place, player=player, chips=balance.chips, rating=balance.rating, title=balance.title
-                )
+        balances = {_number(balance.player_id): balance for balance in (await remote.ask(call, "ledger")).leaders}
+        accounts = await self._store.accounts(balances)
+        shown = [(accounts[number], balance) for number, balance in balances.items() if number in accounts]
+        return [
+            lobby_pb2.Leader(
+                place=place,
+                player=to_player(account),
+                chips=balance.chips,
+                rating=balance.rating,
+                title=balance.title,
             )
-        return leaders
+            for place, (account, balance) in enumerate(shown, 1)
+        ]
 
     async def _profile(self, account: Account, *, own: bool) -> lobby_pb2.Profile:
         request = ledger_pb2.ListBalancesRequest(player_ids=[account.player_id])
@@ -91,3 +91,11 @@ class Profiles:
             online=bool(seat) or await self._presence.is_online(account.player_id),
             table_id=seat if own else "",
         )
+
+
+def _number(player_id: str) -> int:
+    """The number of an account, or 0, which none has: an operator's gift makes an account of any name at the ledger."""
+    try:
+        return number_of(player_id)
+    except Refusal:
+        return 0

@@ -68,6 +68,20 @@ async def test_leaders_have_names_and_titles(town: Town) -> None:
     assert {leader.title for leader in answer.leaders} == {"emperor"}
 
 
+async def test_who_has_chips_and_no_account_is_no_leader(town: Town) -> None:
+    """`ddz admin gift alice 1000000` names nobody, and is nobody's to take back."""
+    person = await town.player()
+    given = {"alice": 3 * 10**12, person.id: 2 * 10**12, "p999999999999": 10**12, "p01": 10**12}
+    town.ledger.chips.update(given)
+    try:
+        answer = await person.call("ListLeaders", lobby_pb2.ListLeadersRequest(unit="chips", limit=4))
+    finally:
+        for player_id in given:
+            del town.ledger.chips[player_id]
+    [leader] = answer.leaders
+    assert (leader.place, leader.player, leader.chips) == (1, person.player, given[person.id])
+
+
 async def test_without_the_ledger_profiles_say_so(town: Town) -> None:
     def down() -> None:
         raise Refusal("UNAVAILABLE", "down")
