@@ -24,19 +24,23 @@ from servicekit.probe import probed
 
 log = logs.get("clients")
 
-# What a call ends with when a server behind us is away: our caller may come again, it is no fault of ours.
-AWAY: Final = (
-    OSError,
-    StoreLost,
-    RedisConnectionError,
-    RedisTimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
+# Postgres went away or cannot do it for now, or two transactions met: it says nothing about what was asked.
+POSTGRES_AWAY: Final = (
+    asyncpg.DeadlockDetectedError,  # 40P01
+    asyncpg.SerializationError,  # 40001
+    asyncpg.OperatorInterventionError,  # 57P0x, 57014
+    asyncpg.IdleInTransactionSessionTimeoutError,  # 25P03
+    asyncpg.PostgresConnectionError,  # 08xxx
+    asyncpg.InsufficientResourcesError,  # 53xxx
+    asyncpg.ReadOnlySQLTransactionError,  # 25006: it has become a standby
+    asyncpg.InvalidCachedStatementError,  # a migration came in between
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
+    OSError,  # TimeoutError too
 )
+
+# What a call ends with when a server behind us is away: our caller may come again, it is no fault of ours.
+AWAY: Final = (*POSTGRES_AWAY, StoreLost, RedisConnectionError, RedisTimeoutError)
 
 _REDIS_CONNECTIONS: Final = 32
 _REDIS_WAIT_S: Final = 5.0

@@ -12,29 +12,16 @@ from prometheus_client import Counter
 
 from doudizhu.refusal import Refusal
 from servicekit import logs
+from servicekit.clients import POSTGRES_AWAY
 from services.ledger.ledger import Reason
 
 log = logs.get("trouble")
 
 RETRIES: Final = Counter("ddz_ledger_retries", "What was asked of Postgres again, by what went wrong", ["error"])
 
-# The server went away or cannot write for now, or two transactions met. A request is safe to repeat by its key; a
-# commit alone never is.
-TRANSIENT: Final = (
-    asyncpg.DeadlockDetectedError,  # 40P01
-    asyncpg.SerializationError,  # 40001
-    asyncpg.UniqueViolationError,  # another instance was first: the next attempt reads what it wrote
-    asyncpg.OperatorInterventionError,  # 57P0x, 57014
-    asyncpg.IdleInTransactionSessionTimeoutError,  # 25P03
-    asyncpg.PostgresConnectionError,  # 08xxx
-    asyncpg.InsufficientResourcesError,  # 53xxx
-    asyncpg.ReadOnlySQLTransactionError,  # 25006: it has become a standby
-    asyncpg.InvalidCachedStatementError,  # a migration came in between
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    OSError,
-    TimeoutError,
-)
+# A request is safe to repeat by its key; a commit alone never is. Where another instance was first with a key, the next
+# attempt reads what it wrote.
+TRANSIENT: Final = (*POSTGRES_AWAY, asyncpg.UniqueViolationError)
 for _error in (asyncpg.DeadlockDetectedError, asyncpg.ConnectionDoesNotExistError, ConnectionRefusedError):
     RETRIES.labels(_error.__name__)  # the usual ones are shown from the start: a series must be there to rise
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
+import asyncpg
 import grpc
 import pytest
 
@@ -15,6 +16,7 @@ from doudizhu import refusal
 from doudizhu.refusal import Refusal
 from servicekit import errors, identity, metrics
 from servicekit.server import ServerConfig, channel, serving
+from tests.services.ledger.test_ledger_trouble import PASSES, named
 
 
 class Ledger(ledger_pb2_grpc.LedgerServiceServicer):
@@ -22,6 +24,7 @@ class Ledger(ledger_pb2_grpc.LedgerServiceServicer):
 
     names = ("ddz.ledger.v1.LedgerService",)
     drained = False
+    fault: Exception = AssertionError("secret detail")
 
     def register(self, server: grpc.aio.Server) -> None:
         ledger_pb2_grpc.add_LedgerServiceServicer_to_server(self, server)
@@ -31,7 +34,7 @@ class Ledger(ledger_pb2_grpc.LedgerServiceServicer):
 
     async def GetHand(self, request: ledger_pb2.GetHandRequest, context: Any) -> ledger_pb2.GetHandResponse:
         if request.hand_id == "broken":
-            raise AssertionError("secret detail")
+            raise self.fault
         raise Refusal("NOT_FOUND", "no such hand", field="hand_id", hand_id=request.hand_id)
 
     async def GetBalance(self, request: ledger_pb2.GetBalanceRequest, context: Any) -> ledger_pb2.GetBalanceResponse:
@@ -86,6 +89,18 @@ async def test_our_own_fault_is_counted_and_tells_nothing(stub: Any) -> None:
     assert caught.value.code() == grpc.StatusCode.INTERNAL
     assert "secret" not in str(caught.value.details())
     assert metrics.FAULTS.labels("rpc")._value.get() == before + 1
+
+
+@pytest.mark.parametrize("error", PASSES, ids=named)
+async def test_what_passes_is_no_fault_of_ours(stub: Any, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for a key that is taken: the ledger alone knows that it was another instance's."""
+    monkeypatch.setattr(Ledger, "fault", error)
+    before = metrics.FAULTS.labels("rpc")._value.get()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.GetHand(ledger_pb2.GetHandRequest(hand_id="broken"))
+    ours = isinstance(error, asyncpg.UniqueViolationError)
+    assert caught.value.code() == (grpc.StatusCode.INTERNAL if ours else grpc.StatusCode.UNAVAILABLE)
+    assert metrics.FAULTS.labels("rpc")._value.get() == before + ours
 
 
 async def test_without_the_gateways_header_nobody_calls(stub: Any) -> None:
