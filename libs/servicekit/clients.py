@@ -58,7 +58,7 @@ async def postgres(dsn: str, *, connections: int) -> AsyncIterator[asyncpg.Pool]
 
 @contextlib.asynccontextmanager
 async def redis(url: str) -> AsyncIterator[Redis]:
-    """A client that sends a command again when its connection is lost: every script here is safe to repeat.
+    """A client that sends a command again when its connection is lost: what it is given must be safe to repeat.
 
     Who comes when all connections are busy waits for one.
     """

@@ -28,6 +28,8 @@ ADDRESS: Final = Limit("address", 300, 900)
 CODE: Final = Limit("code", 20, 60)
 TABLE: Final = Limit("table", 30, 60)  # opened by one player
 
+# Both are sent again when their answer is lost, and then one try counts, or is taken back, twice. That is rare and a
+# limit is no exact number, so it is not worth keeping every try by itself.
 _COUNT: Final = """
 local tries = redis.call('INCR', KEYS[1])
 if tries == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end

@@ -55,9 +55,9 @@ class Tables:
             await self._redis.set(f"lobby:table:{table_id}", json.dumps(asdict(new)), ex=_TABLE_LIFE_S)
             return new
         assert isinstance(kept, bytes)
-        if code:
-            await self._redis.delete(f"lobby:code:{code}")
         first = Opened(**json.loads(kept))
+        if code and code != first.code:  # it is ours when the command was sent again: its first answer was lost
+            await self._redis.delete(f"lobby:code:{code}")
         # Whoever made it may have died before this line.
         key = f"lobby:table:{first.table_id}"
         if await self._redis.set(key, json.dumps(asdict(first)), nx=True, get=True, ex=_TABLE_LIFE_S) == _CLOSED:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from redis.asyncio import Redis
 
 from ddz.lobby.v1 import lobby_pb2
+from services.lobby.tables import Tables
 from tests.services.lobby.conftest import Person, Town, refusal_of
 from tests.services.lobby.test_board import report, until
 
@@ -47,6 +49,27 @@ async def test_a_repeat_of_a_request_opens_no_second_table(town: Town) -> None:
     assert sum(person.id in seats for seats in town.tables.seats.values()) == 1
     other = creation("classic-beginner", request_id=request.request_id)
     assert (await refusal_of(person.call("CreateTable", other))).reason == "KEY_CONFLICT"
+
+
+class SentAgain:
+    """A Redis whose connection is lost before it tells that a request is kept: the client sends the command again."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._redis, name)
+
+    async def set(self, key: str, *arguments: Any, **options: Any) -> Any:
+        if key.startswith("lobby:request:"):
+            await self._redis.set(key, *arguments, **options)
+        return await self._redis.set(key, *arguments, **options)
+
+
+async def test_a_private_table_is_found_though_its_request_was_sent_again(town: Town) -> None:
+    tables = Tables(cast("Any", SentAgain(town.redis)))
+    opened = await tables.create("p1", secrets.token_hex(8), ROOM, private=True)
+    assert await tables.by_code(opened.code) == opened
 
 
 async def test_a_player_opens_only_so_many_tables_a_minute(town: Town) -> None:
