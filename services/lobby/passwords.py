@@ -14,7 +14,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from doudizhu.refusal import Refusal
 from services.lobby.account import Reason
 
-_AT_ONCE: Final = 4
+AT_ONCE: Final = 4  # each takes its memory, which the limit in deploy/k8s/base/lobby.yaml must have room for
 _GREATEST_QUEUE: Final = 64
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ class Passwords:
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher()
-        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="passwords")
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="passwords")
         self._places = threading.BoundedSemaphore(_GREATEST_QUEUE)
         # What the password of a name that does not exist is checked against, so that it takes as long.
         self._nobody = self._hasher.hash("nobody has this password")

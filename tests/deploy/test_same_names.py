@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from argon2 import PasswordHasher
 
 from deploy.check import image
 from deploy.containers.__main__ import DOORS, parser
@@ -19,6 +20,7 @@ from deploy.local.__main__ import DEFAULT_PORT
 from deploy.local.folders import ROOT
 from deploy.local.ports import SERVICES
 from servicekit import server
+from services.lobby import passwords
 
 K8S: Final = ROOT / "deploy" / "k8s"
 GRPC, METRICS = 9000, 9100
@@ -247,3 +249,10 @@ def pins(path: Path) -> dict[str, tuple[str, frozenset[str]]]:
         name, _, rest = block.partition("==")
         found[name] = (rest.split()[0], frozenset(re.findall(r"sha256:[0-9a-f]+", block)))
     return found
+
+
+def test_a_lobby_has_room_for_all_passwords_that_it_hashes_at_once() -> None:
+    [container] = manifest("Deployment", "lobby", "base/lobby.yaml")["spec"]["template"]["spec"]["containers"]
+    limit_mib = int(container["resources"]["limits"]["memory"].removesuffix("Mi"))
+    idle_mib = 128  # it has imported what it needs with 80, and then has clients and tables
+    assert limit_mib * 1024 >= idle_mib * 1024 + passwords.AT_ONCE * PasswordHasher().memory_cost
