@@ -30,7 +30,7 @@ class Config:
     reads: int = setting("DDZ_LEDGER_READ_CONNECTIONS", "connections for reads; an audit takes one", 3, least=2)
     batch: int = setting("DDZ_LEDGER_BATCH", "requests in a transaction at most", 128, least=1)
     queue: int = setting("DDZ_LEDGER_QUEUE", "requests that may wait before OVERLOADED", 4096, least=1)
-    relief_chips: int = setting("DDZ_RELIEF_CHIPS", "what a broke player may claim", 1000, least=0)
+    relief_chips: int = setting("DDZ_RELIEF_CHIPS", "what a broke player may claim", 1000, least=1)
     relief_below: int = setting("DDZ_RELIEF_BELOW_CHIPS", "who has fewer chips is broke", 1000, least=0)
     relief_per_day: int = setting("DDZ_RELIEF_PER_DAY", "claims a day; 0 = no relief", 3, least=0)
     relief_day_h: float = setting("DDZ_RELIEF_DAY_BEGINS_UTC_H", "when a day begins; -8 = midnight in Beijing", -8.0)

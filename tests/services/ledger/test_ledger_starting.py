@@ -18,11 +18,15 @@ import pytest
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from deploy.local.servers import Postgres
 from servicekit import server
+from servicekit.config import ConfigError, load
+from services.ledger.__main__ import Config
 from services.ledger.batcher import Limits
 from tests.services.ledger.harness import MIGRATIONS, SETTINGS, Database, serve
 from tests.services.ledger.records import record
 from tests.services.ledger.test_ledger_keys import opened, settle
 from tests.services.ledger.test_ledger_news import eventually
+
+NOWHERE = {"DDZ_POSTGRES_DSN": "postgresql://ddz_ledger@127.0.0.1:1/ddz", "DDZ_NATS_URL": "nats://127.0.0.1:1"}
 
 
 def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -62,16 +66,18 @@ def test_it_starts_only_once_the_schema_is_up_and_says_how(behind: str, postgres
 
 
 def test_without_a_database_it_says_so(nats: str) -> None:
-    nowhere = {
-        "DDZ_POSTGRES_DSN": "postgresql://ddz_ledger@127.0.0.1:1/ddz",
-        "DDZ_NATS_URL": nats,
-        "DDZ_GRPC_ADDRESS": "127.0.0.1:0",
-        "DDZ_METRICS_ADDRESS": "127.0.0.1:0",
-    }
-    refused = run(nowhere)
+    listening = {"DDZ_GRPC_ADDRESS": "127.0.0.1:0", "DDZ_METRICS_ADDRESS": "127.0.0.1:0"}
+    refused = run(NOWHERE | listening | {"DDZ_NATS_URL": nats})
     assert refused.returncode == 1
     assert "cannot start" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_no_relief_is_said_by_none_a_day() -> None:
+    """A claim of no chips would be a fault: the database keeps no grant of nothing."""
+    with pytest.raises(ConfigError, match="DDZ_RELIEF_CHIPS must be at least 1"):
+        load(Config, NOWHERE | {"DDZ_RELIEF_CHIPS": "0"})
+    assert load(Config, NOWHERE | {"DDZ_RELIEF_PER_DAY": "0"}).settings().relief.terms.per_day == 0
 
 
 async def test_a_settlement_under_way_is_waited_for_when_it_ends(
