@@ -69,6 +69,7 @@ class Entry:
         if not await self._store.is_guest(device):
             await self._count_new(address)
         account, created = await self._store.guest(device, bot=bot)
+        _require_welcome(account)
         LOGINS.labels("guest", "created" if created else "ok").inc()
         return account, await self._open(account), created
 
@@ -92,6 +93,7 @@ class Entry:
             await self._attempts.take_back(limit, subject)
         if self._passwords.outdated(kept):
             await self._store.set_password(account.number, await self._passwords.hash(password))
+        _require_welcome(account)
         LOGINS.labels("password", "ok").inc()
         return account, await self._open(account)
 
@@ -154,7 +156,6 @@ class Entry:
 
     async def _open(self, account: Account) -> lobby_pb2.Session:
         """The session of a log-in, after the sign-up grant; one that could not be made is made at the next log-in."""
-        _require_welcome(account)
         if self._terms.signup_chips and not account.granted:
             await self._grant(account)
         refresh = tokens.new_refresh()

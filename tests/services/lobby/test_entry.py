@@ -15,6 +15,7 @@ import pytest
 from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 from google.protobuf import json_format
+from prometheus_client import REGISTRY
 
 from ddz.lobby.v1 import lobby_pb2
 from doudizhu.refusal import Refusal
@@ -151,6 +152,23 @@ async def test_two_registrations_of_one_name_make_one_account(town: Town) -> Non
     request = lobby_pb2.RegisterRequest(name=name, password="correct horse")
     answers = await asyncio.gather(*(town.stub.Register(request) for _ in range(4)), return_exceptions=True)
     assert sum(isinstance(answer, lobby_pb2.RegisterResponse) for answer in answers) == 1
+
+
+def ways_in(method: str, result: str) -> float:
+    return REGISTRY.get_sample_value("ddz_logins_total", {"method": method, "result": result}) or 0
+
+
+async def test_who_is_banned_is_not_counted_as_let_in(town: Town) -> None:
+    name, key = f"name{secrets.token_hex(4)}", secrets.token_hex(16)
+    named = await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password="correct horse"))
+    numbers = [each.player.player_id[1:] for each in (named, await town.guest(key))]
+    ban = f"UPDATE lobby.account SET banned_until_ms = {2**62} WHERE number IN ({', '.join(numbers)})"
+    town.postgres.psql(ban, "ddz")
+    before = [ways_in("guest", "ok"), ways_in("password", "ok"), ways_in("any", "banned")]
+    assert (await refusal_of(town.guest(key))).reason == "BANNED"
+    assert (await refusal_of(town.stub.Login(password_login(name, "correct horse")))).reason == "BANNED"
+    after = [ways_in("guest", "ok"), ways_in("password", "ok"), ways_in("any", "banned")]
+    assert after == [before[0], before[1], before[2] + 2]
 
 
 async def test_a_wrong_name_and_a_wrong_password_are_refused_alike(town: Town) -> None:
