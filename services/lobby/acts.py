@@ -75,9 +75,9 @@ class Acts:
             ACTS.labels(name, "fault").inc()
             await self._end(act_id, False, FAULT, type(error).__name__, b"")
             raise
-        ACTS.labels(name, "done").inc()
         ended = await self._end(act_id, True, DONE, "", answer.SerializeToString())
         assert ended is not None, "a final outcome is one"
+        ACTS.labels(name, "done").inc()
         return _answer(ended, kind)
 
     async def page(self, before: int, size: int) -> tuple[list[admin_pb2.Act], str]:

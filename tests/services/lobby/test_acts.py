@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import asyncpg
 import pytest
+from prometheus_client import REGISTRY
 
 from ddz.admin.v1 import admin_pb2
 from doudizhu.refusal import Refusal
@@ -61,6 +62,23 @@ async def test_a_refusal_is_an_answer_unless_it_is_in_passing(acts: Acts) -> Non
     assert isinstance(caught.value, Refusal)
     assert (caught.value.reason, caught.value.field, caught.value.data) == ("NOT_FOUND", "player_id", {"hint": "x"})
     assert work.ends == [9]
+
+
+async def test_an_act_is_counted_as_done_once_it_is_written_down(acts: Acts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def done() -> float:
+        return REGISTRY.get_sample_value("ddz_admin_acts_total", {"act": "Grant", "outcome": "done"}) or 0
+
+    async def lost(*_arguments: object) -> None:
+        raise ConnectionResetError
+
+    before, act_id = done(), secrets.token_hex(8)
+    with monkeypatch.context() as away:
+        away.setattr(acts, "_end", lost)
+        with pytest.raises(ConnectionResetError):
+            await do(acts, act_id, Ends(7))
+    assert done() == before
+    await do(acts, act_id, Ends(7))
+    assert done() == before + 1
 
 
 async def test_they_are_listed_with_what_came_of_them(acts: Acts) -> None:
