@@ -65,6 +65,7 @@ class Board:
         self._rooms_version = 0
         self._shown: list[tuple[lobby_pb2.Room, bytes]] = []  # rooms with counts and their bytes, shared by all streams
         self._shown_at = (-1, -1)  # the versions of counts and rooms that they were made from
+        self._measured: set[str] = set()  # rooms that have gauges
         self._closed = False
 
     @contextlib.asynccontextmanager
@@ -207,10 +208,15 @@ class Board:
             if self._directory.expire(_now_ms()):
                 self._wake()
             await self._presence.beat(self._without_seat(self._streams))
-            for room in self._rooms.all():
-                counts = self._directory.counts(room.room_id)
-                TABLES.labels(room.room_id).set(counts.tables)
-                PLAYERS.labels(room.room_id).set(counts.players)
+            self._measure()
+
+    def _measure(self) -> None:
+        """Sets the gauges; of rooms that have left the file too, whose last tables end at a time of their own."""
+        self._measured |= {room.room_id for room in self._rooms.all()}
+        for room_id in self._measured:
+            counts = self._directory.counts(room_id)
+            TABLES.labels(room_id).set(counts.tables)
+            PLAYERS.labels(room_id).set(counts.players)
 
     def _without_seat(self, player_ids: Iterable[str]) -> list[str]:
         """Those who are counted as watchers: who sits at a table is counted there."""

@@ -306,3 +306,31 @@ async def test_rooms_change_without_a_restart(found: Settle, tmp_path: Path) -> 
         await until(noticed)
         assert len((await town.stub.ListRooms(lobby_pb2.ListRoomsRequest())).rooms) == 8
         await lobby.close()
+
+
+async def test_a_room_that_left_the_file_is_measured_until_its_tables_have_gone(town: Town, tmp_path: Path) -> None:
+    file = tmp_path / "rooms.yaml"
+    content = yaml.safe_load(ROOMS_FILE.read_text())
+    content["rooms"][0]["room_id"] = room_id = "leaves"
+    file.write_text(json.dumps(content))
+    rooms = Rooms(file)
+    board = Board(rooms, Tables(town.redis), Presence(town.redis), Seats(None), Orders(nothing), town.bus)  # type: ignore[arg-type]
+
+    def measured() -> list[float | None]:
+        board._measure()
+        names = ("ddz_lobby_tables", "ddz_lobby_seated")
+        return [REGISTRY.get_sample_value(name, {"room": room_id}) for name in names]
+
+    async def report(seq: int, phase: str) -> None:
+        summary = lobby_pb2.TableSummary(table_id="tleaves", room_id=room_id, seq=seq, phase=phase)
+        summary.players.add(player_id="p1")
+        await board._on_message(Msg(town.bus, data=summary.SerializeToString()))
+
+    await report(1, "seating")
+    assert measured() == [1, 1]
+    del content["rooms"][0]
+    file.write_text(json.dumps(content))
+    rooms.reread()
+    assert measured() == [1, 1]
+    await report(2, "closed")
+    assert measured() == [0, 0]
