@@ -137,6 +137,8 @@ class Board:
                 version, rooms_version = -1, self._rooms_version
                 shown.clear()
             changes = self._directory.changes(version) if version >= 0 else None
+            if changes is None:
+                told = common_pb2.Notice()  # a snapshot without a notice says that there is none
             version = self._directory.version if changes is None else changes.version  # before a slow reader takes it
             for frame in self._snapshot(room_id) if changes is None else self._delta(room_id, changes):
                 self._add_rooms(frame, room_id, shown)

@@ -43,3 +43,24 @@ async def test_maintenance_is_told_in_the_lobby_and_at_the_table(crowd: Crowd, s
         await maintenance(stack, False)
     for person in (seated, watching):
         await person.page.wait_for_selector(".notice", state="detached")
+
+
+async def test_a_notice_outlives_a_snapshot_in_the_middle_of_a_stream(crowd: Crowd) -> None:
+    person = await crowd.person()
+    await person.see(".room")
+    notices = await person.page.evaluate(
+        """async () => {
+          const { Session } = await import("/app/net/session.js");
+          const { Table } = await import("/app/net/table.js");
+          const session = new Session();
+          session.notice = "of a maintenance that is over";
+          const table = new Table(session, "t1", { changed() {}, ended() {} });
+          const snapshot = { seq: "1", atMs: "0", seats: [], trick: [], clock: {} };
+          const notice = { maintenance: true, message: "back at noon" };
+          return [{ snapshot }, { notice }, { snapshot }].map((message) => {
+            table.take(message);
+            return session.notice;
+          });
+        }"""
+    )
+    assert notices == ["", "back at noon", "back at noon"]

@@ -13,6 +13,7 @@ import yaml
 from nats.aio.msg import Msg
 from prometheus_client import REGISTRY
 
+from ddz.admin.v1 import orders_pb2
 from ddz.lobby.v1 import lobby_pb2
 from servicekit.orders import Orders, nothing
 from servicekit.rooms import Rooms
@@ -190,6 +191,18 @@ async def test_what_changes_while_a_slow_reader_takes_everything_is_told_next(to
         came.append(new_table())
         summary = lobby_pb2.TableSummary(table_id=came[-1], room_id=ROOM, seq=1)
         await board._on_message(Msg(town.bus, data=summary.SerializeToString()))
+    await stream.aclose()
+
+
+async def test_every_snapshot_of_a_stream_tells_of_maintenance(town: Town) -> None:
+    orders = Orders(nothing)
+    orders.take(orders_pb2.Orders(maintenance="back at noon"))
+    board = Board(Rooms(ROOMS_FILE), Tables(town.redis), Presence(town.redis), Seats(None), orders, town.bus)  # type: ignore[arg-type]
+    stream = board.watch("p1", ROOM)
+    for _ in range(2):
+        frame = await anext(stream)
+        assert (frame.snapshot, frame.notice.message) == (True, "back at noon")
+        board.rooms_changed()
     await stream.aclose()
 
 

@@ -93,10 +93,11 @@ export class Table {
   }
 
   takeSnapshot(state) {
+    // With the first a notice that still holds comes behind it; who comes back is told either way.
+    if (!this.state) this.session.told(null, true);
     this.state = { ...state, seq: Number(state.seq) };
     for (const seat of this.state.seats) seat.cards ??= { cards: [], count: 0 };
     this.session.heard(state.atMs);
-    this.session.told(null, true); // a notice that still holds follows
     this.lasts.restore(this.state);
     this.witness();
     this.changed(null);
