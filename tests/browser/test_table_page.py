@@ -190,3 +190,25 @@ async def lie(route: Route) -> None:
     deal = next(action["deal"] for action in hand["record"]["actions"] if action.get("deal"))
     deal["serverSeed"] = "A" * 43 + "="
     await route.fulfill(response=answer, body=json.dumps(hand))
+
+
+async def test_a_result_does_without_the_base_that_was_reset(crowd: Crowd) -> None:
+    person = await crowd.person()
+    await person.see(".room")
+    sums = await person.page.evaluate(
+        """async () => {
+          const { render } = await import("/app/dom.js");
+          const { result } = await import("/app/parts/result.js");
+          const zeros = ["0", "0", "0"];
+          const shown = (baseChips) => {
+            const lastResult = { handId: "m1-1", chips: zeros, rating: zeros, balancesChips: zeros, systemChips: "0" };
+            const lastOutcome = { winner: "SIDE_LANDLORD", landlord: 0, level: 1, multiplier: "2", factors: [] };
+            const state = { you: 0, baseChips, lastResult, lastOutcome, clock: { phase: "PHASE_BASE", seat: 1 } };
+            const here = document.createElement("div");
+            render(here, result({ table: { state }, players: () => ["a", "b", "c"] }));
+            return here.querySelectorAll(".sum").length;
+          };
+          return [shown("10"), shown("0")];
+        }"""
+    )
+    assert sums == [1, 0]

@@ -22,7 +22,8 @@ export function result(page) {
       "aria-labelledby": "result-title",
     },
     h("h2", { id: "result-title" }, headline(outcome, mine, players)),
-    outcome && h("p", { class: "sum" }, formula(state, outcome)),
+    // The base is reset when who set it has left.
+    outcome && state.baseChips !== "0" && h("p", { class: "sum" }, formula(state, outcome)),
     h(
       "div",
       { class: "scroll" },
