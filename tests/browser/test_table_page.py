@@ -212,3 +212,25 @@ async def test_a_result_does_without_the_base_that_was_reset(crowd: Crowd) -> No
         }"""
     )
     assert sums == [1, 0]
+
+
+async def test_who_could_not_leave_stays_at_the_table(crowd: Crowd) -> None:
+    person = await crowd.person(locale="en-GB", route="rooms/happy-beginner")
+    await person.page.click("text=Open a table")
+    await person.see(".bar")
+    person.refused = True
+    refusal = {"@type": "type.googleapis.com/ddz.common.v1.Refusal", "message": "no"}
+
+    async def refuse(route: Route) -> None:
+        reason = refusals.pop(0)
+        body = json.dumps({"details": [refusal | {"reason": f"REASON_{reason}"}]})
+        await route.fulfill(status=404, content_type="application/json", body=body)
+
+    refusals = ["FORBIDDEN", "NOT_A_PLAYER"]
+    await person.page.route("**/v1/tables/*/actions", refuse)
+    await person.do("leave")
+    await person.see(".toast")
+    assert "/tables/" in person.page.url
+    await person.do("leave")
+    await person.see(".lobby")
+    assert refusals == []

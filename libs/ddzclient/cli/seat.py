@@ -34,6 +34,7 @@ _FREE: Final = {
     events_pb2.PHASE_SEATING, events_pb2.PHASE_BASE, events_pb2.PHASE_AGREE, events_pb2.PHASE_READY,
     events_pb2.PHASE_COUNTDOWN, events_pb2.PHASE_CLOSED,
 }  # fmt: skip
+_SEATLESS: Final = {"NOT_A_PLAYER", "TABLE_CLOSED"}  # refused so, a seat is gone already
 _NEWS: Final = 4  # sentences that stay on the screen
 
 
@@ -245,6 +246,17 @@ class AtTable:
             self._sure = True
             self._say("现在离开算逃跑，要赔积分 Leaving now is a flee and costs chips: 再写一次 type it again, leave")
             return False
-        if state.you >= 0:
-            await self._try(Leave())
+        return state.you < 0 or await self._give_up()
+
+    async def _give_up(self) -> bool:
+        """Leaves the seat; whether it is no longer the person's. Why it still is, is a note on the screen."""
+        try:
+            await self._table.act(Leave())
+        except Refusal as refusal:
+            if refusal.reason not in _SEATLESS:
+                self._say(sorry(refusal))
+                return False
+        except ClientError as error:
+            self._say(sorry(error))
+            return False
         return True

@@ -18,6 +18,7 @@ import { spot } from "../parts/spot.js";
 
 const BEFORE_HAND = ["PHASE_SEATING", "PHASE_BASE", "PHASE_AGREE", "PHASE_READY", "PHASE_COUNTDOWN"];
 const AUCTION = ["PHASE_SHOW_WINDOW", "PHASE_BID", "PHASE_CALL", "PHASE_ROB"];
+const SEATLESS = ["NOT_A_PLAYER", "TABLE_CLOSED"]; // refused so, a seat is gone already
 const NEWS = { seatLeft: ["BELOW_MINIMUM", "BASE_DISAGREED", "TIMED_OUT"] };
 
 export class TablePage {
@@ -145,8 +146,19 @@ export class TablePage {
       !state.observing &&
       (!BEFORE_HAND.includes(state.clock.phase) || (state.terms.matched && !state.lastResult));
     if (live && !(await sure(t("leave"), t("leave_text"), t("flee")))) return;
-    if (seated) await this.act({ leave: {} });
-    this.app.go("");
+    if (!seated || (await this.giveUp())) this.app.go("");
+  }
+
+  /** Gives the seat up; whether it is no longer the player's. */
+  async giveUp() {
+    try {
+      await this.table.act({ leave: {} });
+    } catch (error) {
+      if (SEATLESS.includes(error.reason)) return true;
+      toast(sorry(error));
+      return false;
+    }
+    return true;
   }
 
   hideResult() {
