@@ -11,7 +11,7 @@ from typing import Final, Self, TypeVar
 
 import grpc
 
-from ddz.common.v1.common_pb2 import Notice, Player
+from ddz.common.v1.common_pb2 import Player
 from ddz.ledger.v1 import ledger_pb2
 from ddz.lobby.v1 import lobby_pb2
 from ddz.matchmaking.v1 import matchmaking_pb2
@@ -110,21 +110,11 @@ class Session:
 
     async def rooms(self) -> Sequence[lobby_pb2.Room]:
         """All rooms, with their terms."""
-        return (await self.call(self.gateway.lobby.ListRooms, lobby_pb2.ListRoomsRequest())).rooms
+        return (await self.lobby()).rooms
 
-    async def notice(self) -> Notice:
-        """What operators tell to all now; with `maintenance` no game can be begun."""
-        stream = self.gateway.lobby.WatchLobby(
-            lobby_pb2.WatchLobbyRequest(), metadata=grpc.aio.Metadata(*await self.metadata())
-        )
-        try:
-            async for first in stream:
-                return first.notice
-        except grpc.aio.AioRpcError as failed:
-            raise translate(failed) from None
-        finally:
-            stream.cancel()
-        return Notice()
+    async def lobby(self) -> lobby_pb2.ListRoomsResponse:
+        """All rooms, and what operators tell to all; with `notice.maintenance` no game can be begun."""
+        return await self.call(self.gateway.lobby.ListRooms, lobby_pb2.ListRoomsRequest())
 
     async def balance(self) -> ledger_pb2.Balance:
         """The player's chips and rating."""

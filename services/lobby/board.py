@@ -95,6 +95,10 @@ class Board:
         """Every room with its counts as they stand."""
         return [room for room, _ in self._rooms_shown()]
 
+    def notice(self) -> common_pb2.Notice:
+        """What operators tell to all."""
+        return self._orders.notice
+
     def page(self, room_id: str, after: str, size: int) -> tuple[list[lobby_pb2.TableSummary], str]:
         """Listed tables of a room by id; and the token of the next page. Raises NOT_FOUND for no room."""
         self._rooms.get(room_id)

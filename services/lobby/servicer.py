@@ -55,7 +55,7 @@ class LobbyServicer(lobby_pb2_grpc.LobbyServiceServicer):
     # ---- rooms and tables ------------------------------------------------------------------------------------------
 
     async def ListRooms(self, request: lobby_pb2.ListRoomsRequest, context: Any) -> lobby_pb2.ListRoomsResponse:
-        return lobby_pb2.ListRoomsResponse(rooms=self._board.rooms())
+        return lobby_pb2.ListRoomsResponse(rooms=self._board.rooms(), notice=self._board.notice())
 
     async def ListTables(self, request: lobby_pb2.ListTablesRequest, context: Any) -> lobby_pb2.ListTablesResponse:
         tables, more = self._board.page(request.room_id, request.page_token, request.page_size or _PAGE_SIZE)

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from ddz.admin.v1 import admin_pb2_grpc
-from ddz.common.v1.common_pb2 import Player, Reason, Refusal
+from ddz.common.v1.common_pb2 import Notice, Player, Reason, Refusal
 from ddz.lobby.v1 import lobby_pb2, lobby_pb2_grpc
 from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
 from ddz.table.v1.events_pb2 import Event, Snapshot
@@ -42,6 +42,7 @@ class ScriptedLobby(lobby_pb2_grpc.LobbyServiceServicer):
         self.calls: list[tuple[str, str]] = []
         self.expires_at_ms = 2**53
         self.refuse_refresh = False
+        self.notice = Notice()
         self.on_list_rooms: Callable[[str, Any], Awaitable[None]] | None = None
         self._tokens = 0
 
@@ -73,7 +74,7 @@ class ScriptedLobby(lobby_pb2_grpc.LobbyServiceServicer):
         token = self._note("ListRooms", context)
         if self.on_list_rooms is not None:
             await self.on_list_rooms(token, context)
-        return lobby_pb2.ListRoomsResponse(rooms=[lobby_pb2.Room(room_id="rob-beginner")])
+        return lobby_pb2.ListRoomsResponse(rooms=[lobby_pb2.Room(room_id="rob-beginner")], notice=self.notice)
 
 
 def scripted_table(*scripts: Script) -> ScriptedTable:

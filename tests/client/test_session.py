@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from ddz.common.v1 import common_pb2
+from ddz.common.v1.common_pb2 import Notice
 from ddzclient.client import Gateway
 from ddzclient.errors import ServerFault, Unreachable, refusal_from_proto
 from ddzclient.session import Session
@@ -95,8 +96,9 @@ async def test_passing_trouble_is_waited_out() -> None:
             await context.abort(status, "later")
 
     lobby.on_list_rooms = trouble
+    lobby.notice = Notice(maintenance=True, message="back at noon")
     async with session_at(lobby) as session:
-        await session.rooms()
+        assert (await session.lobby()).notice == lobby.notice
         assert statuses == []
 
 

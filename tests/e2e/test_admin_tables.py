@@ -34,7 +34,7 @@ async def test_maintenance_holds_the_next_hand_and_outlives_every_process(office
             async with asyncio.timeout(60):
                 for view in views:  # a node that has not heard of it yet may begin one more hand
                     await told(view, "back at noon")
-            assert await late.notice() == Notice(maintenance=True, message="back at noon")
+            assert (await late.lobby()).notice == Notice(maintenance=True, message="back at noon")
             closed = await refusal(late.create_table("happy-beginner"))
             assert (closed.reason, closed.data["notice"]) == ("MAINTENANCE", "back at noon")
             await comes(lambda: refused_as("MAINTENANCE", lambda: late.join("happy-beginner")))
@@ -52,7 +52,7 @@ async def test_maintenance_holds_the_next_hand_and_outlives_every_process(office
         async with asyncio.timeout(60):
             hands = await asyncio.gather(*playing)
         assert hands[0] == hands[1] == hands[2]
-    assert await late.notice() == Notice()
+    assert (await late.lobby()).notice == Notice()
     assert (await refusal(office.do("SetMaintenance", on=True))).field == "message"
 
 

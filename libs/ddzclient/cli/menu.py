@@ -77,8 +77,9 @@ async def choose(session: Session, terminal: Terminal) -> str | None:
     """Asks until a table is found; its id, or None when the person quits."""
     note = ""
     while True:
-        rooms, balance, told = await session.rooms(), await session.balance(), await session.notice()
-        terminal.view = lambda: rooms_view(session.player.display_name, balance, rooms, note, told)  # noqa: B023
+        lobby, balance = await session.lobby(), await session.balance()
+        rooms, name = lobby.rooms, session.player.display_name
+        terminal.view = lambda: rooms_view(name, balance, rooms, note, lobby.notice)  # noqa: B023
         terminal.say(terminal.view())
         terminal.draw()
         line = await terminal.line()

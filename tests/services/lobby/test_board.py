@@ -14,12 +14,14 @@ from nats.aio.msg import Msg
 from prometheus_client import REGISTRY
 
 from ddz.admin.v1 import orders_pb2
+from ddz.common.v1.common_pb2 import Notice
 from ddz.lobby.v1 import lobby_pb2
 from servicekit.orders import Orders, nothing
 from servicekit.rooms import Rooms
 from servicekit.seats import Seats
 from services.lobby.board import Board
 from services.lobby.presence import Presence
+from services.lobby.servicer import LobbyServicer
 from services.lobby.tables import Tables
 from tests.services.lobby.conftest import ROOMS_FILE, Person, Settle, Town, refusal_of
 
@@ -103,6 +105,17 @@ async def test_the_rooms_are_those_of_the_file(town: Town) -> None:
     assert len(answer.rooms) == 9
     room = next(room for room in answer.rooms if room.room_id == "rob-beginner")
     assert (room.name_zh, room.name_en, room.seating) == ("抢地主 初级场", "Rob, beginners", lobby_pb2.SEATING_MATCHED)
+
+
+async def test_the_rooms_come_with_what_operators_tell_to_all(town: Town) -> None:
+    orders = Orders(nothing)
+    board = Board(Rooms(ROOMS_FILE), Tables(town.redis), Presence(town.redis), Seats(None), orders, town.bus)  # type: ignore[arg-type]
+    absent: Any = None
+    servicer = LobbyServicer(absent, absent, board, absent)
+    for message in ("back at noon", ""):
+        orders.take(orders_pb2.Orders(maintenance=message or None))
+        answer = await servicer.ListRooms(lobby_pb2.ListRoomsRequest(), None)
+        assert answer.notice == Notice(maintenance=bool(message), message=message)
 
 
 async def test_tables_are_listed_as_they_report_themselves(town: Town) -> None:

@@ -425,16 +425,22 @@ class ListRoomsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ROOMS_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rooms(self) -> _containers.RepeatedCompositeFieldContainer[Global___Room]: ...
+    @_builtins.property
+    def notice(self) -> _common_pb2.Notice:
+        """what operators tell to all"""
+
     def __init__(
         self,
         *,
         rooms: _abc.Iterable[Global___Room] | None = ...,
+        notice: _common_pb2.Notice | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["notice", b"notice"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["rooms", b"rooms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["notice", b"notice", "rooms", b"rooms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

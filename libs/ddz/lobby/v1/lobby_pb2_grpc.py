@@ -159,7 +159,7 @@ class LobbyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListRooms(self, request, context):
-        """All rooms with their terms, in the operator's order.
+        """All rooms with their terms, in the operator's order, and what operators tell to all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

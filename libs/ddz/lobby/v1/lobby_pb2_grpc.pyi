@@ -55,7 +55,7 @@ class LobbyServiceStub:
     LogOut: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.LogOutRequest, _lobby_pb2.LogOutResponse]
     """Ends every session of the caller on every device. Access tokens that are out run out by themselves."""
     ListRooms: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListRoomsRequest, _lobby_pb2.ListRoomsResponse]
-    """All rooms with their terms, in the operator's order."""
+    """All rooms with their terms, in the operator's order, and what operators tell to all."""
     ListTables: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.ListTablesRequest, _lobby_pb2.ListTablesResponse]
     """The tables of a room that are not private, page by page.
     Refuses: NOT_FOUND.
@@ -121,7 +121,7 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     LogOut: _aio.UnaryUnaryMultiCallable[_lobby_pb2.LogOutRequest, _lobby_pb2.LogOutResponse]  # type: ignore[assignment]
     """Ends every session of the caller on every device. Access tokens that are out run out by themselves."""
     ListRooms: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListRoomsRequest, _lobby_pb2.ListRoomsResponse]  # type: ignore[assignment]
-    """All rooms with their terms, in the operator's order."""
+    """All rooms with their terms, in the operator's order, and what operators tell to all."""
     ListTables: _aio.UnaryUnaryMultiCallable[_lobby_pb2.ListTablesRequest, _lobby_pb2.ListTablesResponse]  # type: ignore[assignment]
     """The tables of a room that are not private, page by page.
     Refuses: NOT_FOUND.
@@ -220,7 +220,7 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.ListRoomsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.ListRoomsResponse, _abc.Awaitable[_lobby_pb2.ListRoomsResponse]]:
-        """All rooms with their terms, in the operator's order."""
+        """All rooms with their terms, in the operator's order, and what operators tell to all."""
 
     @_abc_1.abstractmethod
     def ListTables(
