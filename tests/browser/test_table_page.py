@@ -234,3 +234,44 @@ async def test_who_could_not_leave_stays_at_the_table(crowd: Crowd) -> None:
     await person.do("leave")
     await person.see(".lobby")
     assert refusals == []
+
+
+async def test_who_loses_his_seat_by_a_hand_reads_its_result_first(crowd: Crowd) -> None:
+    person = await crowd.person()
+    await person.see(".room")
+    found = await person.page.evaluate(
+        """async () => {
+          const { render } = await import("/app/dom.js");
+          const { Session } = await import("/app/net/session.js");
+          const { TablePage } = await import("/app/pages/table.js");
+          const zeros = ["0", "0", "0"];
+          const seats = [0, 1, 2].map((seat) => ({ seat, player: { playerId: `p${seat}`, displayName: "a" } }));
+          const clock = { phase: "PHASE_COUNTDOWN", seat: -1, deadlineMs: "0" };
+          const snapshot = {
+            tableId: "t1", handId: "t1-1", seq: "9", epoch: "1", atMs: "0", you: 0, observing: false, seats, clock,
+            terms: { book: "happy" }, baseChips: "10", multiplier: "1", level: 1, factors: [], bottom: [], trick: [],
+            observers: [],
+            lastOutcome: { winner: "SIDE_LANDLORD", landlord: 1, level: 1, multiplier: "1", factors: [] },
+            lastResult: { handId: "t1-1", chips: zeros, rating: zeros, balancesChips: zeros, systemChips: "0" },
+          };
+          const seatLeft = { seat: 0, playerId: "p0", reason: "REASON_BELOW_MINIMUM" };
+          const session = new Session();
+          session.player = { playerId: "p0" };
+          const here = document.createElement("div");
+          const went = [];
+          const app = {
+            session,
+            languageSwitch: () => null,
+            go: (route) => went.push(route),
+            refresh: () => render(here, page.view()),
+          };
+          const page = new TablePage(app, "t1");
+          page.table.take({ snapshot });
+          page.table.take({ events: { events: [{ seq: "10", atMs: "0", clock, seatLeft }] } });
+          page.table.take({ goodbye: { why: "left", reconnect: false } });
+          const stays = [went.length, here.querySelectorAll(".result").length];
+          here.querySelector(".result [data-act=next]").click();
+          return [stays, went];
+        }"""
+    )
+    assert found == [[0, 1], [""]]

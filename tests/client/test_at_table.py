@@ -7,13 +7,17 @@ import contextlib
 import io
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import AsyncMock
 
 from rich.console import Console
 
 from ddz.common.v1 import common_pb2
+from ddz.ledger.v1.ledger_pb2 import Balance
+from ddz.lobby.v1.lobby_pb2 import ListRoomsResponse
 from ddz.table.v1 import events_pb2
 from ddz.table.v1.table_pb2 import PlayResponse
 from ddzclient.cli import words
+from ddzclient.cli.menu import choose
 from ddzclient.cli.seat import AtTable
 from ddzclient.cli.terminal import Terminal
 from ddzclient.client import Gateway
@@ -55,3 +59,13 @@ async def test_who_could_not_leave_stays_at_the_table() -> None:
         assert await seat.run() == words.ENDS["left"]
     assert reasons == []
     assert "不允许 no" in terminal.screen.getvalue()
+
+
+async def test_the_menu_shows_how_the_table_before_ended_until_something_is_typed() -> None:
+    session: Any = AsyncMock(player=common_pb2.Player(), lobby=AsyncMock(return_value=ListRoomsResponse()))
+    session.balance.return_value = Balance()
+    terminal = Typing("what", "quit")
+    assert await choose(session, terminal, ["how it ended"]) is None
+    first, again = terminal.screen.getvalue().split("房间号")[:2]
+    assert "how it ended" in first
+    assert "how it ended" not in again

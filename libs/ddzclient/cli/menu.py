@@ -73,16 +73,19 @@ def waiting_view(room: str, ticket: Ticket, waited_ms: int) -> RenderableType:
     )
 
 
-async def choose(session: Session, terminal: Terminal) -> str | None:
-    """Asks until a table is found; its id, or None when the person quits."""
+async def choose(session: Session, terminal: Terminal, said: Sequence[RenderableType] = ()) -> str | None:
+    """Asks until a table is found; its id, or None when the person quits.
+
+    `said`: how the table before ended, to be read above the rooms until something is typed.
+    """
     note = ""
     while True:
         lobby, balance = await session.lobby(), await session.balance()
         rooms, name = lobby.rooms, session.player.display_name
-        terminal.view = lambda: rooms_view(name, balance, rooms, note, lobby.notice)  # noqa: B023
+        terminal.view = lambda: Group(*said, rooms_view(name, balance, rooms, note, lobby.notice))  # noqa: B023
         terminal.say(terminal.view())
         terminal.draw()
-        line = await terminal.line()
+        line, said = await terminal.line(), ()
         if line is None or line.strip().lower() in ("quit", "exit", "退出"):
             return None
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections.abc import Sequence
 
 from rich.console import RenderableType
 
@@ -61,7 +62,7 @@ async def _play(arguments: argparse.Namespace, screen: Terminal) -> int:
         session = await Session.guest(gateway, key)
         said: list[RenderableType] = []
         async with screen.working():
-            while table_id := await _table(arguments, session, screen):
+            while table_id := await _table(arguments, session, screen, said):
                 async with session.table(table_id) as table:
                     seat = AtTable(session, table, screen)
                     said = [await seat.run(Player() if arguments.auto else None, arguments.hands)]
@@ -69,13 +70,17 @@ async def _play(arguments: argparse.Namespace, screen: Terminal) -> int:
                     said = [points, *said]
                 if arguments.room or arguments.quick or arguments.table or arguments.auto or seat.quit:
                     break
+            else:
+                said = [] if screen.plain else said  # lines stay where the menu has printed them
         for sentence in said:
             screen.console.print(sentence, markup=False)
     return 0
 
 
-async def _table(arguments: argparse.Namespace, session: Session, screen: Terminal) -> str | None:
-    """The table to go to; None when the person wants none."""
+async def _table(
+    arguments: argparse.Namespace, session: Session, screen: Terminal, said: Sequence[RenderableType]
+) -> str | None:
+    """The table to go to; None when the person wants none. `said`: how the one before ended."""
     if arguments.table:
         if (await session.profile()).table_id != arguments.table:
             await session.sit(arguments.table, code=arguments.code)
@@ -87,7 +92,7 @@ async def _table(arguments: argparse.Namespace, session: Session, screen: Termin
     if arguments.quick:
         book = "" if arguments.quick == _ANY else arguments.quick
         return await menu.find(session, screen, "", book, patient=arguments.auto)
-    return await menu.choose(session, screen)
+    return await menu.choose(session, screen, said)
 
 
 async def _still_there(session: Session, table_id: str) -> bool:

@@ -31,6 +31,7 @@ export class TablePage {
     this.hand = new HandView(() => app.refresh());
     this.hinted = { for: "", at: -1, found: [] };
     this.shownResult = "";
+    this.over = false; // nothing will come any more
     this.names = { handId: "", names: [] };
     this.keys = (event) => this.key(event);
     this.shut = (event) => shutSheets(event.target);
@@ -90,8 +91,9 @@ export class TablePage {
     if (error) toast(sorry(error));
     else if (why === "closed") toast(t("table_closed"));
     else if (why === "banned") toast(t("table_banned"));
-    // A result that is still being read stays; it has its own way out.
-    if (why === "closed" && this.resultDue()) this.app.refresh();
+    // A result that is still being read stays, also for who has lost his seat by it; it has its own way out.
+    this.over = ["closed", "left"].includes(why) && this.resultDue();
+    if (this.over) this.app.refresh();
     else this.app.go("");
   }
 
@@ -162,7 +164,7 @@ export class TablePage {
   }
 
   hideResult() {
-    if (this.table.state.clock.phase === "PHASE_CLOSED") {
+    if (this.over) {
       this.app.go("");
       return;
     }

@@ -93,7 +93,7 @@ function next(page, state) {
       t("ready"),
     );
   }
-  if (phase === "PHASE_COUNTDOWN") {
+  if (phase === "PHASE_COUNTDOWN" && state.you >= 0) {
     return h(
       "button",
       { type: "button", class: "primary", key: "next", "data-act": "next", onclick: () => page.hideResult() },
