@@ -149,6 +149,8 @@ def _hand_opening(state: Snapshot, event: events_pb2.HandOpening) -> None:
     state.hand_id = event.hand_id
     state.base_chips = event.base_chips
     state.redeals = event.redeals
+    del state.players[:]
+    state.players.extend(seat.player for seat in state.seats)
 
 
 def _hand_opened(state: Snapshot, event: events_pb2.HandOpened) -> None:

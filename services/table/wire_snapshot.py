@@ -39,6 +39,7 @@ def snapshot_to(table: Table, who: Viewer, *, epoch: int, now_ms: int) -> events
         base_setter=table.base_setter,
         hand_id=table.hand_id,
         redeals=table.redeals,
+        players=[person_to(person) for person in table.players],
     )
     wire.fill_clock(snapshot.clock, clock(table))
     hand = hand_for(table, who)

@@ -248,7 +248,7 @@ async def in_a_hand(crowd: Crowd, *sizes: tuple[int, int]) -> list[Person]:
     return people
 
 
-async def test_who_flees_is_asked_first_and_the_others_see_what_they_get(crowd: Crowd) -> None:
+async def test_who_flees_is_asked_first_and_who_played_sees_what_he_gets(crowd: Crowd) -> None:
     people = await in_a_hand(crowd, (1280, 800), (740, 360), (360, 640))
     coward, *others = people
     name = await text(coward, ".plate.me .name")
@@ -264,6 +264,17 @@ async def test_who_flees_is_asked_first_and_the_others_see_what_they_get(crowd: 
         assert await text(person, ".result h2") == f"{name} fled"
         assert await person.fits()
         await person.picture(f"pages/fled-{await person.page.evaluate('innerWidth')}")
+    # It is no result of somebody who sits down now, and no loss of his to who comes back.
+    card = f"[data-table='{others[0].page.url.rpartition('/')[2]}']"
+    newcomer = await crowd.person(locale="en-GB", route="rooms/happy-beginner")
+    await newcomer.see(f"{card} button.seat-free")
+    await newcomer.page.click(f"{card} button.seat-free")
+    await newcomer.see(".plate.me .name")
+    await others[0].see(f".seat:has-text('{await text(newcomer, '.plate.me .name')}')")
+    await others[0].page.reload()
+    await others[0].see(".result")
+    assert name in await text(others[0], ".result tbody")
+    assert await newcomer.page.locator(".result").count() == 0
 
 
 async def test_a_table_is_played_in_one_window(crowd: Crowd) -> None:

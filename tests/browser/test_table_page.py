@@ -203,9 +203,10 @@ async def test_a_result_does_without_the_base_that_was_reset(crowd: Crowd) -> No
           const shown = (baseChips) => {
             const lastResult = { handId: "m1-1", chips: zeros, rating: zeros, balancesChips: zeros, systemChips: "0" };
             const lastOutcome = { winner: "SIDE_LANDLORD", landlord: 0, level: 1, multiplier: "2", factors: [] };
-            const state = { you: 0, baseChips, lastResult, lastOutcome, clock: { phase: "PHASE_BASE", seat: 1 } };
+            const clock = { phase: "PHASE_BASE", seat: 1 };
+            const state = { you: -1, baseChips, players: [], lastResult, lastOutcome, clock };
             const here = document.createElement("div");
-            render(here, result({ table: { state }, players: () => ["a", "b", "c"] }));
+            render(here, result({ table: { state }, app: { session: { playerId: "p0" } } }));
             return here.querySelectorAll(".sum").length;
           };
           return [shown("10"), shown("0")];
@@ -251,8 +252,11 @@ async def test_who_loses_his_seat_by_a_hand_reads_its_result_first(crowd: Crowd)
             tableId: "t1", handId: "t1-1", seq: "9", epoch: "1", atMs: "0", you: 0, observing: false, seats, clock,
             terms: { book: "happy" }, baseChips: "10", multiplier: "1", level: 1, factors: [], bottom: [], trick: [],
             observers: [],
+            players: seats.map((seat) => seat.player),
             lastOutcome: { winner: "SIDE_LANDLORD", landlord: 1, level: 1, multiplier: "1", factors: [] },
-            lastResult: { handId: "t1-1", chips: zeros, rating: zeros, balancesChips: zeros, systemChips: "0" },
+            lastResult: {
+              handId: "t1-1", chips: ["-9", "9", "0"], rating: zeros, balancesChips: zeros, systemChips: "0",
+            },
           };
           const seatLeft = { seat: 0, playerId: "p0", reason: "REASON_BELOW_MINIMUM" };
           const session = new Session();
@@ -269,7 +273,7 @@ async def test_who_loses_his_seat_by_a_hand_reads_its_result_first(crowd: Crowd)
           page.table.take({ snapshot });
           page.table.take({ events: { events: [{ seq: "10", atMs: "0", clock, seatLeft }] } });
           page.table.take({ goodbye: { why: "left", reconnect: false } });
-          const stays = [went.length, here.querySelectorAll(".result").length];
+          const stays = [went.length, here.querySelectorAll(".result.lost").length];
           here.querySelector(".result [data-act=next]").click();
           return [stays, went];
         }"""

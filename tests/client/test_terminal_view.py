@@ -69,6 +69,7 @@ def table(phase: events_pb2.Phase.ValueType, turn: int = 0, book: str = "rob") -
             SeatView(seat=seat, player=Player(player_id=f"p{seat}", display_name=name), connected=True, cards=held)
             for seat, (name, held) in enumerate(zip(NAMES, cards, strict=True))
         ],
+        players=[Player(player_id=f"p{seat}", display_name=name) for seat, name in enumerate(NAMES)],
         you=0,
         base_chips=10,
         multiplier=12,
@@ -159,7 +160,7 @@ def test_the_result_has_the_points_by_seat_and_by_factor() -> None:
         Outcome(winner=hand_pb2.SIDE_LANDLORD, landlord=0, level=1, multiplier=12, factors=state.factors)
     )
     state.seats[1].ClearField("player")  # has left since
-    text = shown(table_view(state, Look(names=NAMES)))
+    text = shown(table_view(state, Look(player_id="p0")))
     assert "地主胜 The landlord wins · 你赢了 You win!" in text
     assert re.search(r"老王（你 you） +地主 landlord +\+235 +\+12 +10,235", text)
     assert re.search(r"Anna +农民 farmer +-125 +-12 +9,875", text)
@@ -167,14 +168,21 @@ def test_the_result_has_the_points_by_seat_and_by_factor() -> None:
     assert "抢地主 robs ×4" in text
     assert "明牌 shows ×3" in text
     assert "系统回收 to the system 15" in text
+    state.seats[1].player.CopyFrom(Player(player_id="p9", display_name="Nowhere before"))
+    state.you = 1  # and somebody who did not play has sat down there: it is no result of his
+    assert "结果 Result" not in shown(table_view(state, Look(player_id="p9")))
+    state.you = -1  # who has lost his seat by the hand reads what he lost
+    lost = shown(table_view(state, Look(player_id="p1")))
+    assert "你输了 You lose." in lost
+    assert re.search(r"Anna（你 you） +农民 farmer +-125", lost)
     state.clock.phase = events_pb2.PHASE_PLAY
-    assert "结果 Result" not in shown(table_view(state, Look(names=NAMES)))
+    assert "结果 Result" not in shown(table_view(state, Look(player_id="p0")))
 
 
 def test_names_cannot_command_the_terminal() -> None:
     state = table(events_pb2.PHASE_PLAY)
     state.seats[1].player.display_name = "\x1b[2Jevil\x07[bold]"
-    text = shown(table_view(state, Look(names=("a", "\x1b]0;x\x07", "b"))))
+    text = shown(table_view(state, Look()))
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "evil" in text
@@ -216,7 +224,7 @@ def test_nothing_hidden_is_shown(book: str) -> None:
             known = {card for seat in state.seats for card in seat.cards.cards} | {*state.bottom, *state.on_table.cards}
             known |= {state.marked_card} if state.HasField("marked_card") else set()
             secret = {card for cards in hand.hands for card in cards or ()} - known
-            text = shown(table_view(state, Look(names=NAMES, lasts=lasts_of(state))))
+            text = shown(table_view(state, Look(lasts=lasts_of(state))))
             assert not secret & cards_on(text)
             looked += 1
             hidden += bool(secret)
@@ -252,7 +260,7 @@ def test_a_record_is_looked_at_step_by_step(book: str) -> None:
     assert [len(seat.cards.cards) for seat in found[0].state.seats] == [17, 17, 17]
     for frame in found[::9]:
         assert shown(table_view(frame.state, Look(lasts=frame.lasts, notes=(frame.said,))))
-    last = shown(table_view(found[-1].state, Look(names=NAMES)))
+    last = shown(table_view(found[-1].state, Look()))
     assert "结果 Result" in last
     assert f"{hand.settlement.seats[0].chips:+,}" in last
     assert "✓ 结算一致 the settlement is right" in shown(verdict(hand, verify(hand.record, hand.settlement)))

@@ -100,6 +100,7 @@ def _state(record: HandRecord, hand: Hand, number: int) -> Snapshot:
         terms=record.terms,
         clock=Clock(phase=_PHASES[hand.phase], seat=turn),
         seats=seats,
+        players=[seat.player for seat in seats],
         you=-1,
         base_chips=record.base_chips,
         landlord=hand.landlord,

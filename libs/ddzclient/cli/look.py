@@ -16,22 +16,21 @@ from ddz.table.v1.events_pb2 import Phase, SeatView, Snapshot
 from ddzclient.cli import words
 from ddzclient.cli.asks import asks
 from ddzclient.cli.happened import NOTHING, Last, Lasts, who
-from ddzclient.cli.result import result
+from ddzclient.cli.result import due, result
 from ddzclient.cli.words import plain
 from doudizhu.cards import BIG_JOKER, RANKS, SMALL_JOKER, SUITS, rank_of
 
 _RED: Final = (1, 3)  # hearts and diamonds
 _JOKERS: Final = {SMALL_JOKER: Text("x小王", "bold"), BIG_JOKER: Text("X大王", "bold red")}
-NOBODY: Final = ("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is on the screen besides the table's state. `now_ms`: the servers' time; `names`: who plays this hand."""
+    """What is on the screen besides the table's state. `now_ms`: the servers' time; `player_id`: who looks."""
 
     now_ms: int = 0
     lasts: Lasts = NOTHING
-    names: tuple[str, str, str] = NOBODY
+    player_id: str = ""
     connected: bool = True
     notes: tuple[str, ...] = ()
 
@@ -40,8 +39,8 @@ def table_view(state: Snapshot, look: Look) -> RenderableType:
     """The whole table, for a player, an observer or a replay: what the snapshot hides is not there to be shown."""
     parts: list[RenderableType] = [_header(state), _seats(state, look)]
     parts += [line for seat in state.seats if (line := _open_cards(state, seat)) is not None]
-    if state.last_result.hand_id and state.last_result.hand_id == state.hand_id and not _playing(state):
-        parts.append(result(state, look.names))
+    if due(state, look.player_id) and not _playing(state):
+        parts.append(result(state, look.player_id))
     parts.append(_own(state))
     parts.append(_asked(state, look.now_ms))
     if not look.connected:

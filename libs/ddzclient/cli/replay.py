@@ -51,20 +51,20 @@ async def _replay(arguments: argparse.Namespace) -> int:
         for frame in found:
             screen.say(frame.said)
         if found:
-            screen.console.print(_view(recorded, found, len(found) - 1))
+            screen.console.print(_view(found, len(found) - 1))
     else:
-        await _steps(recorded, found, verdict(recorded, faults), screen)
+        await _steps(found, verdict(recorded, faults), screen)
     screen.console.print(verdict(recorded, faults))
     return 1 if faults else 0
 
 
-async def _steps(recorded: GetHandResponse, found: list[Frame], end: RenderableType, screen: Terminal) -> None:
+async def _steps(found: list[Frame], end: RenderableType, screen: Terminal) -> None:
     """One step for each Enter, until the person has seen the end or wants no more."""
     at = 0
     last = len(found) - 1
 
     def view() -> RenderableType:
-        return Group(_view(recorded, found, at), *([end] if at == last else []), Text(_KEYS, "dim"))
+        return Group(_view(found, at), *([end] if at == last else []), Text(_KEYS, "dim"))
 
     async with screen.working():
         screen.view = view
@@ -106,8 +106,6 @@ def verdict(recorded: GetHandResponse, faults: list[str]) -> RenderableType:
     return Text("\n".join(lines), "green")
 
 
-def _view(recorded: GetHandResponse, found: list[Frame], at: int) -> RenderableType:
+def _view(found: list[Frame], at: int) -> RenderableType:
     frame = found[at]
-    one, two, three = [player.display_name for player in recorded.record.players]
-    look = Look(lasts=frame.lasts, names=(one, two, three), notes=(f"{at + 1} / {len(found)}", frame.said))
-    return table_view(frame.state, look)
+    return table_view(frame.state, Look(lasts=frame.lasts, notes=(f"{at + 1} / {len(found)}", frame.said)))

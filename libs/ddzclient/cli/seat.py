@@ -18,8 +18,8 @@ from ddz.table.v1.table_pb2 import GiveSeed, Leave
 from ddzclient.cli import words
 from ddzclient.cli.asks import YOURS, asks, spoken
 from ddzclient.cli.happened import Lasts, lasts_of, sentence
-from ddzclient.cli.look import NOBODY, Look, table_view
-from ddzclient.cli.result import result
+from ddzclient.cli.look import Look, table_view
+from ddzclient.cli.result import due, result
 from ddzclient.cli.terminal import Terminal
 from ddzclient.cli.typed import Unclear, Watch, Wish, Word, read
 from ddzclient.cli.words import sorry
@@ -49,7 +49,7 @@ class AtTable:
         self._code = code
         self._state = Snapshot()
         self._lasts = Lasts()
-        self._names = NOBODY
+        self._result: RenderableType | None = None
         self._news: list[str] = []
         self._note = ""
         self._ahead_ms: int | None = None  # how far the servers' clock is ahead of ours
@@ -87,13 +87,13 @@ class AtTable:
         """The table as it is now."""
         now_ms = int(time.time() * 1000) + (self._ahead_ms or 0)
         notes = (*self._news[-_NEWS:], self._note)
-        look = Look(now_ms, self._lasts, self._names, self._table.connected, notes)
+        look = Look(now_ms, self._lasts, self._session.player_id, self._table.connected, notes)
         line = words.WATCH_LINE if self._state.observing else words.TABLE_LINE
         return Group(table_view(self._state, look), Text(line, "dim"))
 
     def last_result(self) -> RenderableType | None:
-        """The result of the last settled hand, to be kept in sight when the screen is given back."""
-        return result(self._state, self._names) if self._state.last_result.hand_id else None
+        """The result of the last hand that was told, to be kept in sight when the screen is given back."""
+        return self._result
 
     async def _follow(self) -> str:
         async for update in self._table.updates():
@@ -126,16 +126,15 @@ class AtTable:
             if said := sentence(self._state, update):
                 self._news.append(said)
                 self._terminal.say(said)
-        if self._state.clock.phase not in _FREE or self._names == NOBODY:
-            one, two, three = [seat.player.display_name for seat in self._state.seats]
-            self._names = (one, two, three)
         self._give_seed()
 
     def _tell(self) -> None:
         """Where no screen is held: each result, and the whole table whenever it waits for this person."""
         if self._state.last_result.hand_id != self._settled:
             self._settled = self._state.last_result.hand_id
-            self._terminal.say(result(self._state, self._names))
+            if due(self._state, self._session.player_id):
+                self._result = result(self._state, self._session.player_id)
+                self._terminal.say(self._result)
         question = asks(self._state)
         if question != self._told and question.startswith(YOURS) and self._bot is None:
             self._terminal.say(self.view())

@@ -131,6 +131,7 @@ const FOLDS = {
     beforeDeal(state, event.redeals);
     delete state.proof;
     Object.assign(state, { handId: event.handId, baseChips: event.baseChips, redeals: event.redeals });
+    state.players = state.seats.map((seat) => seat.player);
   },
   handOpened: (state, event) => setBalances(state, event.carriedChips),
   committed: (state, event) => {

@@ -12,7 +12,7 @@ import { bar } from "../parts/bar.js";
 import { announce, ask, sure, toast } from "../parts/dialog.js";
 import { HandView } from "../parts/hand.js";
 import { newsOf } from "../parts/news.js";
-import { result } from "../parts/result.js";
+import { result, seatOf } from "../parts/result.js";
 import { clockView, opponent, plate } from "../parts/seat.js";
 import { spot } from "../parts/spot.js";
 
@@ -32,7 +32,6 @@ export class TablePage {
     this.hinted = { for: "", at: -1, found: [] };
     this.shownResult = "";
     this.over = false; // nothing will come any more
-    this.names = { handId: "", names: [] };
     this.keys = (event) => this.key(event);
     this.shut = (event) => shutSheets(event.target);
   }
@@ -59,9 +58,6 @@ export class TablePage {
   changed(event) {
     const { state } = this.table;
     if (event) this.hear(state, event);
-    if (this.names.handId !== state.handId || state.clock.phase === "PHASE_PLAY") {
-      this.names = { handId: state.handId, names: state.seats.map((seat) => seat.player?.displayName ?? "") };
-    }
     this.app.refresh();
   }
 
@@ -196,18 +192,13 @@ export class TablePage {
 
   // ---- what he sees -------------------------------------------------------------------------------------------------
 
-  /** The names of those who played a hand, also when they have left since. */
-  players(handId) {
-    return this.names.handId === handId
-      ? this.names.names
-      : this.table.state.seats.map((seat) => seat.player?.displayName ?? "");
-  }
-
+  /** Whether there is a result to read: of a hand that one has played, or that one observes. */
   resultDue() {
     const { state } = this.table;
     const settled = state?.lastResult?.handId;
     return (
       settled &&
+      (state.observing || seatOf(state, this.app.session.playerId) >= 0) &&
       settled === state.handId &&
       settled !== this.shownResult &&
       [...BEFORE_HAND, "PHASE_CLOSED"].includes(state.clock.phase)

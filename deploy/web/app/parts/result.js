@@ -6,13 +6,17 @@ import { amount, signed, t } from "../i18n.js";
 import { clockView } from "./seat.js";
 import { headCell } from "./sheet.js";
 
-/** The sheet over the table after a settled hand. `page` has table, act, leave and hideResult. */
+/** The seat on which somebody plays or has played the hand; -1: none, even if he has sat down since. */
+export const seatOf = (state, playerId) => state.players.findIndex((player) => player.playerId === playerId);
+
+/** The sheet over the table after a settled hand. `page` has app, table, act, leave and hideResult. */
 export function result(page) {
   const { state } = page.table;
   const settled = state.lastResult;
   const outcome = state.lastOutcome;
-  const players = page.players(settled.handId);
-  const mine = state.observing || state.you < 0 ? null : BigInt(settled.chips[state.you]);
+  const players = state.players.map((player) => player.displayName);
+  const own = seatOf(state, page.app.session.playerId);
+  const mine = own < 0 ? null : BigInt(settled.chips[own]);
   const rated = settled.rating.some((change) => change !== "0");
   return h(
     "section",
@@ -41,11 +45,11 @@ export function result(page) {
           [0, 1, 2].map((seat) =>
             h(
               "tr",
-              { key: seat, class: seat === state.you ? "mine" : "" },
+              { key: seat, class: seat === own ? "mine" : "" },
               h(
                 "th",
                 { scope: "row" },
-                players[seat] ?? "",
+                players[seat],
                 outcome?.landlord === seat && h("span", { class: "role landlord" }, t("landlord")),
               ),
               h(
@@ -110,7 +114,7 @@ function next(page, state) {
 }
 
 function headline(outcome, mine, players) {
-  if (outcome?.fled !== undefined) return t("name_fled", { name: players[outcome.fled] ?? "" });
+  if (outcome?.fled !== undefined) return t("name_fled", { name: players[outcome.fled] });
   if (mine !== null) return t(mine > 0n ? "you_won" : mine < 0n ? "you_lost" : "hand_over");
   return t(outcome?.winner === "SIDE_LANDLORD" ? "landlord_won" : "farmers_won");
 }

@@ -1616,6 +1616,7 @@ class Snapshot(_message.Message):
     LAST_RESULT_FIELD_NUMBER: _builtins.int
     REDEALS_FIELD_NUMBER: _builtins.int
     LAST_OUTCOME_FIELD_NUMBER: _builtins.int
+    PLAYERS_FIELD_NUMBER: _builtins.int
     table_id: _builtins.str
     seq: _builtins.int
     epoch: _builtins.int
@@ -1663,6 +1664,10 @@ class Snapshot(_message.Message):
     def last_outcome(self) -> _hand_pb2.Outcome:
         """how the hand of last_result ended"""
 
+    @_builtins.property
+    def players(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Player]:
+        """by seat, who play or have played the hand of hand_id, also who has left since"""
+
     def __init__(
         self,
         *,
@@ -1692,10 +1697,11 @@ class Snapshot(_message.Message):
         last_result: Global___HandSettled | None = ...,
         redeals: _builtins.int = ...,
         last_outcome: _hand_pb2.Outcome | None = ...,
+        players: _abc.Iterable[_common_pb2.Player] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter", "_landlord", b"_landlord", "_marked_card", b"_marked_card", "base_setter", b"base_setter", "clock", b"clock", "landlord", b"landlord", "last_outcome", b"last_outcome", "last_result", b"last_result", "marked_card", b"marked_card", "on_table", b"on_table", "proof", b"proof", "terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter", "_landlord", b"_landlord", "_marked_card", b"_marked_card", "at_ms", b"at_ms", "base_chips", b"base_chips", "base_setter", b"base_setter", "bottom", b"bottom", "clock", b"clock", "epoch", b"epoch", "factors", b"factors", "hand_id", b"hand_id", "landlord", b"landlord", "last_outcome", b"last_outcome", "last_result", b"last_result", "level", b"level", "marked_card", b"marked_card", "multiplier", b"multiplier", "observers", b"observers", "observing", b"observing", "on_table", b"on_table", "on_table_seat", b"on_table_seat", "proof", b"proof", "redeals", b"redeals", "seats", b"seats", "seq", b"seq", "table_id", b"table_id", "terms", b"terms", "trick", b"trick", "you", b"you"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter", "_landlord", b"_landlord", "_marked_card", b"_marked_card", "at_ms", b"at_ms", "base_chips", b"base_chips", "base_setter", b"base_setter", "bottom", b"bottom", "clock", b"clock", "epoch", b"epoch", "factors", b"factors", "hand_id", b"hand_id", "landlord", b"landlord", "last_outcome", b"last_outcome", "last_result", b"last_result", "level", b"level", "marked_card", b"marked_card", "multiplier", b"multiplier", "observers", b"observers", "observing", b"observing", "on_table", b"on_table", "on_table_seat", b"on_table_seat", "players", b"players", "proof", b"proof", "redeals", b"redeals", "seats", b"seats", "seq", b"seq", "table_id", b"table_id", "terms", b"terms", "trick", b"trick", "you", b"you"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__base_setter: _TypeAlias = _typing.Literal["base_setter"]  # noqa: Y015
     _WhichOneofArgType__base_setter: _TypeAlias = _typing.Literal["_base_setter", b"_base_setter"]  # noqa: Y015
