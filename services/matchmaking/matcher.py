@@ -77,24 +77,29 @@ class Matcher:
     def start_loops(self) -> None:
         """Begins to look after rooms that are new."""
         for room in self._rooms.all():
-            if room.room_id not in self._loops or self._loops[room.room_id].done():
+            if not self._has_loop(room.room_id):
                 counts.begin(room.room_id)
                 self._loops[room.room_id] = asyncio.create_task(self._loop(room.room_id))
 
+    def _has_loop(self, room_id: str) -> bool:
+        return room_id in self._loops and not self._loops[room_id].done()
+
     async def _loop(self, room_id: str) -> None:
-        """Until the room is gone from the file, and then until nobody waits there any more."""
+        """Until the room is gone from the file, and then until nobody waits there or is claimed any more."""
         wake = self._wake[room_id] = asyncio.Event()
         next_sweep = 0.0
         while True:
             wake.clear()
             try:
-                if room_id not in self._rooms and not await self._sweep(room_id, everything=True):
-                    return
                 while room_id in self._rooms and self._may_look and await self._look(room_id):
                     pass
-                if time.monotonic() >= next_sweep and not self._stopping:
+                gone = room_id not in self._rooms
+                if not self._stopping and (gone or time.monotonic() >= next_sweep):
                     next_sweep = time.monotonic() + _SWEEP_S
-                    await self._sweep(room_id)
+                    await self._sweep(room_id, everything=gone)
+                # The file is asked once more: a room that has just come back keeps the loop it has.
+                if gone and await self._store.empty(room_id) and room_id not in self._rooms:
+                    return
             except StoreLost as error:
                 log.warning("redis", extra={"room": room_id, "why": str(error)})
                 await asyncio.sleep(_TROUBLE_S)
@@ -121,8 +126,8 @@ class Matcher:
             self._open(room_id, claim)
         return due == _BATCH
 
-    async def _sweep(self, room_id: str, *, everything: bool = False) -> int:
-        """Ends what has to end; how many tickets still wait. With `everything` all that wait are ended."""
+    async def _sweep(self, room_id: str, *, everything: bool = False) -> None:
+        """Ends what has to end, and takes over claims. With `everything` all that wait are ended."""
         ended, claims = await self._store.sweep(room_id, now_ms(), self._owner, _BATCH, everything=everything)
         for claim in claims:
             log.warning("claim taken over", extra={"room": room_id})
@@ -131,15 +136,19 @@ class Matcher:
             counts.EXPIRIES.labels(room_id, why).inc()
         if ended:
             await self._news.changed(room_id, [ticket for ticket, _ in ended])
-        waiting = await self._store.waiting(room_id)
-        counts.WAITING.labels(room_id).set(waiting)
-        return waiting
+        counts.WAITING.labels(room_id).set(await self._store.waiting(room_id))
 
     async def _relay(self) -> None:
-        """Tells JetStream of the matches of all instances; while it is away they wait in Redis."""
+        """Goes through the rooms of all instances, those that are gone from the file too.
+
+        Tells JetStream of their matches; while it is away they wait in Redis. Sweeps where no loop of this instance
+        does, for there may be no other left: but ends nobody who is there, for others may have the room in their file.
+        """
         while True:
             try:
                 for room_id in await self._store.rooms([room.room_id for room in self._rooms.all()]):
+                    if not self._has_loop(room_id) and not self._stopping:
+                        await self._sweep(room_id)
                     while untold := await self._store.untold(room_id):
                         told = await self._news.made(untold)
                         if not told:

@@ -137,8 +137,11 @@ class Opener:
         await self._news.changed(room_id, claim.ticket_ids)
 
     async def _back(self, room_id: str, claim: Claim, why: str) -> None:
+        """Gives the tickets back; those of a room that is gone from the file end: nobody looks there any more."""
         now = now_ms()
-        if await self._store.give_back(room_id, claim, self._owner, now, now + _BACK_MS):
+        ended = [] if room_id in self._rooms else claim.ticket_ids
+        if await self._store.give_back(room_id, claim, self._owner, now, now + _BACK_MS, ended):
             counts.CLAIMS.labels(room_id, "back").inc()
+            counts.CANCELS.labels(room_id, "room_gone").inc(len(ended))
             log.warning("claim given back", extra={"room": room_id, "why": why})
         await self._news.changed(room_id, claim.ticket_ids)

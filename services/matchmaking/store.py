@@ -154,10 +154,15 @@ class Store:
         arguments = ["matched", claim.claim_id, now_ms, table_id, KEEP_ENDED_S, news]
         return bool(await self._run("settle", room_id, arguments))
 
-    async def give_back(self, room_id: str, claim: Claim, owner: str, now_ms: int, due_ms: int) -> bool:
-        """The claim's tickets wait again, as long as before, and are looked at again from `due_ms` on."""
+    async def give_back(
+        self, room_id: str, claim: Claim, owner: str, now_ms: int, due_ms: int, cancelled: Sequence[str] = ()
+    ) -> bool:
+        """The claim's tickets wait again, as long as before, and are looked at again from `due_ms` on.
+
+        The tickets `cancelled` of them end instead. Whether the claim was still the owner's.
+        """
         lease = now_ms + self._patience.lease_ms
-        arguments = ["back", claim.claim_id, now_ms, owner, lease, due_ms]
+        arguments = ["back", claim.claim_id, now_ms, owner, lease, due_ms, KEEP_ENDED_S, *cancelled]
         return bool(await self._run("settle", room_id, arguments))
 
     async def renew(self, room_id: str, claim: Claim, owner: str, now_ms: int) -> bool:
@@ -214,6 +219,11 @@ class Store:
     async def waiting(self, room_id: str) -> int:
         """How many tickets wait, whether their owners are there or not."""
         return int(await self._call("ZCARD", f"{_room_key(room_id)}:lease"))
+
+    async def empty(self, room_id: str) -> bool:
+        """Whether no ticket waits in the room, and none is claimed."""
+        key = _room_key(room_id)
+        return not await self._call("EXISTS", f"{key}:lease", f"{key}:claims")
 
     async def _run(self, name: str, room_id: str, arguments: Sequence[Any]) -> Any:
         return await self._call("EVALSHA", _SHAS[name], 1, _room_key(room_id), *arguments)

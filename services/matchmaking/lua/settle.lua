@@ -1,7 +1,9 @@
 -- ARGV: verb, claim, now, then by verb
 --   matched: table, seconds to keep an end, news   The claim's tickets are matched, and the news is to be told.
 --                                            Whoever opened the table may say so.
---   back:    owner, lease end, due           They wait again, as long as before; only the claim's owner may say so.
+--   back:    owner, lease end, due, seconds to keep an end, tickets
+--                                            They wait again, as long as before, but for those tickets of them, which
+--                                            are cancelled; only the claim's owner may say so.
 --   renew:   owner, lease end                The owner keeps the claim.
 -- Returns 1 when it was done, 0 when the claim is gone or somebody else's.
 local verb, claim, now = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -13,6 +15,10 @@ if verb == 'renew' then
 end
 redis.call('ZREM', CLAIMS, claim)
 redis.call('HDEL', OWNERS, claim)
+local cancelled = {}
+for i = 8, #ARGV do
+  cancelled[ARGV[i]] = true
+end
 local players, waits = {}, {}
 for ticket in string.gmatch(claim, '[^,]+') do
   players[#players + 1] = player_of(ticket)
@@ -25,6 +31,9 @@ for ticket in string.gmatch(claim, '[^,]+') do
       table.concat(players, ','))
     redis.call('EXPIRE', key, ARGV[5])
     if t[4] ~= '1' then waits[#waits + 1] = now - tonumber(t[1]) end
+  elseif cancelled[ticket] then
+    redis.call('HSET', key, 'state', 'cancelled')
+    redis.call('EXPIRE', key, ARGV[7])
   else
     redis.call('HSET', key, 'state', 'waiting')
     redis.call('ZADD', LEASE, ARGV[5], ticket)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from redis.asyncio import Redis
 
 from ddz.common.v1 import common_pb2
@@ -136,6 +138,14 @@ async def hall(opened: Open) -> AsyncIterator[Hall]:
     """Matchmaking with an empty queue."""
     async with opened() as hall:
         yield hall
+
+
+def rooms_file(path: Path, *, without: str = "") -> str:
+    """Writes the usual rooms to a file, without one of them; its name."""
+    content = yaml.safe_load(ROOMS_FILE.read_text())
+    content["rooms"] = [room for room in content["rooms"] if room["room_id"] != without]
+    path.write_text(json.dumps(content))
+    return str(path)
 
 
 async def until(condition: Callable[[], Awaitable[bool]], timeout_s: float = 20.0) -> None:

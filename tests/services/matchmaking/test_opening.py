@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import grpc
 import pytest
-import yaml
 
 from ddz.matchmaking.v1 import matchmaking_pb2
 from deploy.local import ports, servers
 from deploy.local.leash import Leash
 from doudizhu.refusal import Refusal
 from servicekit import clients, stream
-from tests.services.matchmaking.conftest import MATCHED, ROOM, ROOMS_FILE, WAITING, Hall, Open, Person, until
+from tests.services.matchmaking.conftest import MATCHED, ROOM, WAITING, Hall, Open, Person, rooms_file, until
 
 
 async def joined(players: list[Person], hall: Hall | None = None) -> list[matchmaking_pb2.Ticket]:
@@ -244,10 +242,7 @@ async def test_without_the_bus_people_are_matched_and_the_news_wait(opened: Open
 async def test_matches_of_a_room_that_is_gone_from_the_file_are_told_too(
     opened: Open, leash: Leash, scratch: Path, nats: str, tmp_path: Path
 ) -> None:
-    content = yaml.safe_load(ROOMS_FILE.read_text())
-    content["rooms"] = [room for room in content["rooms"] if room["room_id"] != ROOM]
-    without = tmp_path / "rooms.yaml"
-    without.write_text(json.dumps(content))
+    without = rooms_file(tmp_path / "rooms.yaml", without=ROOM)
     port, folder = ports.free(1)[0], scratch / "nats-of-a-room-that-goes"
     with servers.nats(leash, folder, port) as bus:
         async with opened(nats_url=bus.url) as hall:
@@ -260,7 +255,7 @@ async def test_matches_of_a_room_that_is_gone_from_the_file_are_told_too(
             async def told() -> bool:
                 return not await hall.redis.exists(waiting)
 
-            async with opened(beside=hall, nats_url=nats, rooms_file=str(without)):
+            async with opened(beside=hall, nats_url=nats, rooms_file=without):
                 await until(told)
 
 

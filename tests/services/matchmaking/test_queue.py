@@ -208,6 +208,17 @@ async def test_a_claim_given_back_keeps_its_place(room: Room) -> None:
     assert await room.look(30) == [["p0-1", "p1-1", "p2-1"]]
 
 
+async def test_a_claim_given_back_can_end_some_of_its_tickets(room: Room) -> None:
+    for number in range(3):
+        await room.enter(f"p{number}", number)
+    _, (claim,) = await room.store.look(room.id, 10, "test", 10)
+    assert await room.store.give_back(room.id, claim, "test", 20, 20, ["p1-1"])
+    await room.enter("late", 20)
+    tickets = await room.store.watch(room.id, ["p0-1", "p1-1", "p2-1"], "", 20)
+    assert [ticket and ticket.state for ticket in tickets] == [State.WAITING, State.CANCELLED, State.WAITING]
+    assert await room.look(20) == [["late-1", "p0-1", "p2-1"]]
+
+
 async def test_a_dead_matchers_claim_is_taken_over_once(room: Room) -> None:
     for number in range(3):
         await room.enter(f"p{number}", 0)

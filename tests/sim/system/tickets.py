@@ -247,6 +247,8 @@ class Rooms:
             if verb == "matched":
                 ticket.state, ticket.table_id, ticket.matched_ms = "matched", rest[0], str(now)
                 ticket.recent = ",".join(one.player_id for one in tickets)
+            elif ticket.ticket_id in rest[4:]:
+                ticket.state = "cancelled"
             else:
                 ticket.state, ticket.lease_ms = "waiting", rest[1]
                 ticket.due_ms = None if ticket.absent else rest[2]
