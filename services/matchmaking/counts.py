@@ -31,7 +31,7 @@ def begin(room_id: str) -> None:
     """Shows the series of a room from the start: one that begins with its first event shows no rise."""
     for result in ("queued", "same", "seated"):
         JOINS.labels(room_id, result)
-    for result in ("done", "room_gone", "claimed", "cancelled", "matched", "expired"):
+    for result in ("done", "room_gone", "claimed", "cancelled", "matched", "expired", "seated"):
         CANCELS.labels(room_id, result)
     for why in ("gone", "too_long"):
         EXPIRIES.labels(room_id, why)

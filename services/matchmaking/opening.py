@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from ddz.common.v1 import common_pb2
@@ -14,6 +15,7 @@ from servicekit import ids, logs, metrics, remote, traces
 from servicekit.orders import Orders
 from servicekit.pipe import StoreLost
 from servicekit.rooms import Rooms
+from servicekit.seats import Seats
 from services.matchmaking import counts, queue
 from services.matchmaking.news import News
 from services.matchmaking.store import Claim, Store
@@ -45,6 +47,7 @@ class Opener:
         store: Store,
         news: News,
         table: table_pb2_grpc.TableInternalServiceAsyncStub,
+        seats: Seats,
         orders: Orders,
         owner: str,
         patience_s: float,
@@ -53,6 +56,7 @@ class Opener:
         self._store = store
         self._news = news
         self._table = table
+        self._seats = seats
         self._orders = orders
         self._owner = owner
         self._patience_s = patience_s
@@ -92,13 +96,17 @@ class Opener:
         """Whether the table is open. If not, the tickets are back, or the claim is somebody else's.
 
         As long as the table may have been opened (an attempt without an answer), the tickets stay claimed: given
-        back, they could end up at two tables. Only after `patience_s` of silence they are.
+        back, they could end up at two tables. Only after `patience_s` of silence they are. For the same reason it is
+        asked only before whether one of the three has sat down elsewhere meanwhile.
         """
         doubt = claim.inherited
         gives_up = time.monotonic() + self._patience_s
         attempt = 0
         while True:
             try:
+                if not doubt and (seated := await self._elsewhere(claim, request)):
+                    await self._back(room_id, claim, "seated elsewhere", seated)
+                    return False
                 call = self._table.Open(request, timeout=_TIMEOUT_S, metadata=[("x-table-id", request.table_id)])
                 await remote.ask(call, "table")
                 self.answering = True
@@ -122,6 +130,17 @@ class Opener:
                 counts.CLAIMS.labels(room_id, "lost").inc()
                 return False
 
+    async def _elsewhere(self, claim: Claim, request: table_pb2.OpenRequest) -> list[str]:
+        """The tickets of those who sit at another table, by its own word; it is asked only after a report of it."""
+        seated = set()
+        for player in request.players:
+            try:
+                if await self._seats.table_of(player) not in ("", request.table_id):
+                    seated.add(player.player_id)
+            except remote.Silence as silence:  # not of the table that is to be opened: no reason for doubt
+                raise Refusal(silence.reason, silence.message) from None
+        return [ticket for ticket in claim.ticket_ids if ticket.rpartition("-")[0] in seated]
+
     async def _finish(self, room_id: str, claim: Claim, request: table_pb2.OpenRequest) -> None:
         now = now_ms()
         players = [common_pb2.Player.FromString(who).player_id for who in claim.who]
@@ -136,12 +155,17 @@ class Opener:
                 counts.WAIT_SECONDS.labels(room_id).observe(wait / 1000)
         await self._news.changed(room_id, claim.ticket_ids)
 
-    async def _back(self, room_id: str, claim: Claim, why: str) -> None:
-        """Gives the tickets back; those of a room that is gone from the file end: nobody looks there any more."""
+    async def _back(self, room_id: str, claim: Claim, why: str, seated: Sequence[str] = ()) -> None:
+        """Gives the tickets back, but for those `seated` elsewhere, which end; then the others need not pause.
+
+        Those of a room that is gone from the file all end: nobody looks there any more.
+        """
         now = now_ms()
-        ended = [] if room_id in self._rooms else claim.ticket_ids
-        if await self._store.give_back(room_id, claim, self._owner, now, now + _BACK_MS, ended):
+        gone = room_id not in self._rooms
+        ended = claim.ticket_ids if gone else seated
+        due = now if seated else now + _BACK_MS
+        if await self._store.give_back(room_id, claim, self._owner, now, due, ended):
             counts.CLAIMS.labels(room_id, "back").inc()
-            counts.CANCELS.labels(room_id, "room_gone").inc(len(ended))
+            counts.CANCELS.labels(room_id, "room_gone" if gone else "seated").inc(len(ended))
             log.warning("claim given back", extra={"room": room_id, "why": why})
         await self._news.changed(room_id, claim.ticket_ids)

@@ -107,11 +107,11 @@ async def build(config: Config, inside: Inside | None = None) -> AsyncIterator[M
         ]
         orders = Orders(looks.orders)
         await orders.refresh()
-        opener = Opener(rooms, looks, news, opening, orders, owner, config.open_patience_s)
+        seats = Seats(tables)
+        opener = Opener(rooms, looks, news, opening, seats, orders, owner, config.open_patience_s)
         matcher = Matcher(rooms, looks, opener, news, orders, owner)
         watching = Watching(rounds, news, owner)
         bots_fill = config.bot_fill_s > 0
-        seats = Seats(tables)
         desk = Desk(rooms, joins, matcher, news, Balances(ledger), seats, orders, bots_fill=bots_fill)
         await stack.enter_async_context(seats.listening(bus))
         await stack.enter_async_context(watching.running())

@@ -159,7 +159,7 @@ async def standing(folder: Path, redis_url: str, nats_url: str) -> AsyncIterator
             for _ in range(3)  # as in the service
         ]
         orders = Orders(nothing)
-        opener = Opener(rooms, looks, news, neighbours, orders, "bench", 60.0)
+        opener = Opener(rooms, looks, news, neighbours, seats, orders, "bench", 60.0)
         matcher = Matcher(rooms, looks, opener, news, orders, "bench")
         watching = Watching(rounds, news, "bench")
         desk = Desk(rooms, joins, matcher, news, Balances(neighbours), seats, orders, bots_fill=False)

@@ -66,7 +66,8 @@ class Ledger(ledger_pb2_grpc.LedgerInternalServiceServicer, ledger_pb2_grpc.Ledg
 
 
 class TableHouse(table_pb2_grpc.TableInternalServiceServicer, table_pb2_grpc.TableServiceServicer):
-    """Tables with three seats. `fault(table_id)` is called before a table opens, `after(table_id)` once it has."""
+    """Tables with three seats. `fault(table_id)` is called before a table opens, `after(table_id)` once it has,
+    `looking(table_id)` before anybody is shown one."""
 
     names: Sequence[str] = ("ddz.table.v1.TableInternalService", "ddz.table.v1.TableService")
 
@@ -77,6 +78,7 @@ class TableHouse(table_pb2_grpc.TableInternalServiceServicer, table_pb2_grpc.Tab
         self.opens: list[str] = []
         self.fault: Callable[[str], None] = lambda table_id: None
         self.after: Callable[[str], None] = lambda table_id: None
+        self.looking: Callable[[str], None] = lambda table_id: None
 
     def register(self, server: grpc.aio.Server) -> None:
         table_pb2_grpc.add_TableInternalServiceServicer_to_server(self, server)
@@ -121,6 +123,7 @@ class TableHouse(table_pb2_grpc.TableInternalServiceServicer, table_pb2_grpc.Tab
         return table_pb2.ObserveResponse(seq=1)
 
     async def GetTable(self, request: table_pb2.GetTableRequest, context: Any) -> table_pb2.GetTableResponse:
+        self.looking(request.table_id)
         player = dict(context.invocation_metadata())["x-player-id"]
         seats = self.seats.get(request.table_id)
         if seats is None:

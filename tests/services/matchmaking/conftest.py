@@ -148,6 +148,18 @@ def rooms_file(path: Path, *, without: str = "") -> str:
     return str(path)
 
 
+def failing(count: int, fault: Exception) -> Callable[[str], None]:
+    """For a stand-in's table: fails so many times."""
+    left = [count]
+
+    def fail(table_id: str) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise fault
+
+    return fail
+
+
 async def until(condition: Callable[[], Awaitable[bool]], timeout_s: float = 20.0) -> None:
     """Waits until the condition holds; fails when it does not in time."""
     async with asyncio.timeout(timeout_s):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -15,7 +14,7 @@ from deploy.local import ports, servers
 from deploy.local.leash import Leash
 from doudizhu.refusal import Refusal
 from servicekit import clients, stream
-from tests.services.matchmaking.conftest import MATCHED, ROOM, WAITING, Hall, Open, Person, rooms_file, until
+from tests.services.matchmaking.conftest import MATCHED, ROOM, WAITING, Hall, Open, Person, failing, rooms_file, until
 
 
 async def joined(players: list[Person], hall: Hall | None = None) -> list[matchmaking_pb2.Ticket]:
@@ -26,18 +25,6 @@ async def ends(
     players: list[Person], tickets: list[matchmaking_pb2.Ticket], hall: Hall | None = None
 ) -> list[matchmaking_pb2.Ticket]:
     return await asyncio.gather(*(p.end_of(t.ticket_id, hall) for p, t in zip(players, tickets, strict=True)))
-
-
-def times(count: int, fault: Exception) -> Callable[[str], None]:
-    """Fails so many times."""
-    left = [count]
-
-    def fail(table_id: str) -> None:
-        if left[0]:
-            left[0] -= 1
-            raise fault
-
-    return fail
 
 
 @pytest.mark.parametrize("reason", ["PLAYER_IN_HAND", "INVALID"])
@@ -97,7 +84,7 @@ async def cancelled(player: Person, ticket_id: str) -> bool:
 
 async def test_an_opening_without_an_answer_is_asked_again_for_the_same_table(hall: Hall) -> None:
     """The table was opened, the answer lost: nobody gets a second one."""
-    hall.tables.after = times(3, RuntimeError("planted: the answer is lost"))
+    hall.tables.after = failing(3, RuntimeError("planted: the answer is lost"))
     players = hall.players(3)
     found = await ends(players, await joined(players))
     assert {end.state for end in found} == {MATCHED}
@@ -107,7 +94,7 @@ async def test_an_opening_without_an_answer_is_asked_again_for_the_same_table(ha
 
 @pytest.mark.parametrize("reason", ["DRAINING", "OVERLOADED", "UNAVAILABLE"])
 async def test_a_busy_or_leaving_node_is_asked_again(hall: Hall, reason: str) -> None:
-    hall.tables.fault = times(2, Refusal(reason, "not now"))
+    hall.tables.fault = failing(2, Refusal(reason, "not now"))
     players = hall.players(3)
     found = await ends(players, await joined(players))
     assert {end.state for end in found} == {MATCHED}
@@ -139,7 +126,7 @@ async def test_while_the_table_service_is_silent_the_others_stay_free(opened: Op
 
 async def test_after_long_silence_the_tickets_are_back(opened: Open) -> None:
     async with opened(open_patience_s=0.2) as hall:
-        hall.tables.fault = times(10, RuntimeError("planted: silence"))
+        hall.tables.fault = failing(10, RuntimeError("planted: silence"))
         players = hall.players(3)
         tickets = await joined(players)
         found = await ends(players, tickets)
@@ -177,7 +164,7 @@ async def test_a_match_that_was_opened_before_the_matcher_died_is_found_again(op
                 raise Refusal("KEY_CONFLICT", "opened for others")
 
         hall.tables.fault = conflict
-        hall.tables.after = times(1, RuntimeError("planted: the answer is lost"))
+        hall.tables.after = failing(1, RuntimeError("planted: the answer is lost"))
         found = await ends(players, await joined(players))
         assert {end.state for end in found} == {MATCHED}
         assert len(hall.tables.tables) == 1
@@ -261,7 +248,7 @@ async def test_matches_of_a_room_that_is_gone_from_the_file_are_told_too(
 
 async def test_a_drain_finishes_what_is_being_opened(opened: Open, hall: Hall) -> None:
     async with opened(beside=hall) as leaving:
-        hall.tables.fault = times(2, Refusal("OVERLOADED", "not now"))
+        hall.tables.fault = failing(2, Refusal("OVERLOADED", "not now"))
         players = hall.players(3)
         tickets = await joined(players, leaving)
         await until(lambda: tried(hall, 1))

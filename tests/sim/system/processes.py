@@ -147,10 +147,10 @@ async def _matchmaking(world: World, instance: Instance) -> AsyncIterator[None]:
     news = News(bus)
     orders = Orders(nothing)
     opening = cast(Any, world.net.stub("table", "internal"))
-    opener = Opener(rooms, store, news, opening, orders, owner, patience_s=10.0)
+    seats = Seats(cast(Any, world.net.stub("table", "public")))
+    opener = Opener(rooms, store, news, opening, seats, orders, owner, patience_s=10.0)
     matcher = Matcher(rooms, store, opener, news, orders, owner)
     instance.watching = Watching(store, news, owner)
-    seats = Seats(cast(Any, world.net.stub("table", "public")))
     balances = Balances(cast(Any, world.net.stub("ledger", "internal")))
     instance.desk = Desk(rooms, store, matcher, news, balances, seats, orders, bots_fill=False)
     async with seats.listening(bus), instance.watching.running(), matcher.running():
