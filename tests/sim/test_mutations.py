@@ -8,7 +8,7 @@ from tests.sim.system.mutations import MUTATIONS, Mutation
 from tests.sim.system.world import simulate
 
 HANDS = 2_000  # within so many it must be found
-HANDS_A_RUN = 50
+HANDS_A_RUN = 12
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.name.replace(" ", "-") for mutation in MUTATIONS])
