@@ -273,12 +273,10 @@ async def test_bots_fill_a_table_only_after_a_wait(opened: Open) -> None:
 
 
 async def test_people_go_before_bots(opened: Open) -> None:
-    async with opened(bot_fill_s=600.0) as hall:
+    async with opened(bot_fill_s=3.0) as hall:  # nobody who joins at once is so late
         await joined([hall.player(bot=True) for _ in range(2)])
         players = hall.players(2)
-        tickets = await joined(players)
-        async with opened(hall, bot_fill_s=0.1):  # only now, so that nobody is late
-            found = await ends(players, tickets)
+        found = await ends(players, await joined(players))
         assert len({end.table_id for end in found}) == 1
         seats = hall.tables.tables[found[0].table_id].players
         assert Counter(seat.bot for seat in seats) == {True: 1, False: 2}
