@@ -22,8 +22,8 @@ from services.table.table import SEATS, Result, Stage, Table, Trustee
 from services.table.terms import Reason
 
 # Deals of one hand in which everybody passes, before it is void where the trustee plays for all three, and at all: its
-# record must not grow too large to be settled. After so many hands one that is void has a countdown in any book: there
-# a log can be cut (0010).
+# record must not grow too large to be settled. After so many void hands in a row comes a countdown in any book: there a
+# log can be cut (0010).
 MAX_DEALS: Final = 20
 MOST_DEALS: Final = 200
 HANDS_AT_ONCE: Final = 20
@@ -244,7 +244,7 @@ def ledger_voided(draft: Draft, command: commands.LedgerVoided) -> None:
     if not table.hand.voided:
         void(draft, "refused")
     all_passed = table.hand.voided and table.hand.phase is HandPhase.OVER and table.hand.deals > 0
-    at_once = all_passed and not table.book.countdown_after_void and table.hand_number % HANDS_AT_ONCE
+    at_once = all_passed and not table.book.countdown_after_void and table.unsettled % HANDS_AT_ONCE
     if at_once and may_start(draft) and not absent(table):
         start(draft)
         return

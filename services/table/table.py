@@ -154,6 +154,12 @@ class Table:
     last_factors: Factors = ()
 
     @property
+    def unsettled(self) -> int:
+        """How many hands have begun since the last one that was settled."""
+        last = self.last_result
+        return self.hand_number - (int(last.hand_id.rpartition("-")[2]) if last else 0)
+
+    @property
     def negotiated(self) -> bool:
         """Whether the table agrees on its base."""
         return self.book.negotiated_base and self.terms.base_min_chips != self.terms.base_max_chips
