@@ -120,6 +120,10 @@ async def test_waiting_is_given_up(crowd: Crowd) -> None:
     await person.see(".waiting dd")
     await person.page.click(".waiting button")
     await person.see(".lobby")
+    await person.open("wait/happy-beginner")  # who still waited elsewhere would be sent away
+    await person.see(".waiting dd")
+    await person.page.click(".waiting button")
+    await person.see(".lobby")
 
 
 async def test_a_private_table_is_found_by_its_code(crowd: Crowd) -> None:
