@@ -55,7 +55,7 @@ def said(*lines: str) -> list[str]:
     "then",
     [
         "interrupt.check()",
-        "Process('it', subprocess.Popen(['sleep', '9']), Path('none')).wait_until(lambda: False)",
+        "Process('it', subprocess.Popen(['sleep', '9'], stdout=-3, stderr=-3), Path('none')).wait_until(lambda: False)",
         "interrupt.run(patient())",
     ],
 )

@@ -23,7 +23,7 @@ from tests.sim.system.processes import INSTANCES, Instance, run
 from tests.sim.system.redis import Redis
 from tests.sim.system.rooms import rooms_of
 
-_PEOPLE: Final = ((20, 8), (60, 26), (1_000_000, 54))  # in runs of fewer hands than that; coming costs as well
+_PEOPLE: Final = ((4, 5), (20, 8), (60, 26), (1_000_000, 54))  # in runs of fewer hands than that; coming costs as well
 _CALM_S: Final = 10.0
 _STEP_S: Final = 0.25
 _GREATEST_S: Final = 3_600.0  # of virtual time, in which the hands asked for must have been played
