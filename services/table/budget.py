@@ -20,3 +20,7 @@ class Budget:
             return False
         self._left -= 1
         return True
+
+    def wait_s(self) -> float:
+        """How many seconds after the last `take` there is one to take."""
+        return max(0.0, (1 - self._left) / self._per_s)

@@ -18,37 +18,41 @@ Key = tuple[str, str]  # player id, command id
 NOBODY: Final[Key] = ("", "")
 
 
-# At least so many of a table's last answers are known, and fewer than twice as many: more than a hand has commands.
+# So many answers to each player are known, more than he has commands in a hand: nobody can have another's forgotten.
 # By number and not by hand, as hands that all pass are over before a message that was sent twice has come twice.
-ANSWERS_KEPT: Final = 64
+ANSWERS_KEPT: Final = 32
+_PLAYERS_KEPT: Final = 16  # those who were answered last
 
 
 class Answers:
-    """Which of the last commands, and of whom, ended at which event."""
+    """Which of everybody's last commands ended at which event."""
 
     def __init__(self, known: Mapping[Key, int] = MappingProxyType({})) -> None:
-        self._now: dict[Key, int] = {}
-        self._before: dict[Key, int] = {}
+        self._of: dict[str, dict[str, int]] = {}  # by player, each in the order of the log
         for key, seq in known.items():
             self.add(key, seq)
 
     @property
     def known(self) -> Mapping[Key, int]:
-        """All that are known, the oldest first: what outlives a cut."""
-        return self._before | self._now
+        """All that are known: what outlives a cut."""
+        return {(player_id, one): seq for player_id, mine in self._of.items() for one, seq in mine.items()}
 
     def get(self, key: Key) -> int | None:
         """The first answer to a command; None when it is new."""
-        found = self._now.get(key)
-        return self._before.get(key) if found is None else found
+        mine = self._of.get(key[0])
+        return None if mine is None else mine.get(key[1])
 
     def add(self, key: Key, seq: int) -> None:
-        """Remembers an answer, and forgets the oldest when there are enough younger ones."""
+        """Remembers an answer, and forgets the player's oldest when there are enough younger ones."""
         if key == NOBODY:
             return
-        if len(self._now) >= ANSWERS_KEPT:
-            self._before, self._now = self._now, {}
-        self._now[key] = seq
+        player_id, command_id = key
+        mine = self._of.setdefault(player_id, {})
+        if len(mine) >= ANSWERS_KEPT:
+            del mine[next(iter(mine))]
+        mine[command_id] = seq
+        if len(self._of) > _PLAYERS_KEPT:
+            del self._of[min(self._of, key=lambda one: next(reversed(self._of[one].values())))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,11 +86,13 @@ class TableServicer:
     async def _command(self, table_id: str, request: table_pb2.PlayRequest, stream: Stream) -> None:
         command = request.command
         try:
+            if not stream.budget.take(time.monotonic()):
+                # The next command is read when there is one to take: whoever sends faster is held up by the network.
+                await asyncio.sleep(stream.budget.wait_s())
+                raise Refusal(Reason.RATE_LIMITED, "you send too many commands; wait a second")
             if request.table_id not in ("", table_id):
                 raise Refusal(Trouble.INVALID, "a stream is of one table", field="table_id")
             errors.validate(request)
-            if not stream.budget.take(time.monotonic()):
-                raise Refusal(Reason.RATE_LIMITED, "you send too many commands; wait a second")
             seq = await self._node.act(table_id, stream.player_id, command)
         except Refusal as refusal:
             metrics.REFUSALS.labels(refusal.reason).inc()

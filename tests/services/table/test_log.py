@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddz.common.v1 import common_pb2
+from ddz.common.v1 import common_pb2, hand_pb2
 from ddz.table.v1 import table_pb2
 from services.table import log
 from services.table.budget import Budget
@@ -54,7 +54,25 @@ def test_the_last_answers_are_known_also_after_a_cut_and_no_more_than_so_many(cu
             answers = log.Answers(answers.known)
     known = [number for number in range(5_000) if answers.get(("p1", str(number))) == number]
     assert known == list(range(5_000 - len(known), 5_000))
-    assert log.ANSWERS_KEPT <= len(known) < 2 * log.ANSWERS_KEPT + 1
+    assert len(known) == log.ANSWERS_KEPT
+
+
+def test_nobody_can_have_the_answers_to_another_forgotten() -> None:
+    answers = log.Answers()
+    answers.add(("p1", "c1"), 1)
+    for number in range(2, 5_000):
+        answers.add(("p2", str(number)), number)
+    assert log.Answers(answers.known).get(("p1", "c1")) == answers.get(("p1", "c1")) == 1
+
+
+def test_the_answers_to_those_who_have_been_gone_for_long_are_forgotten() -> None:
+    answers = log.Answers()
+    for number in range(5_000):
+        answers.add((f"p{number}", "c"), number)
+        answers.add(("always there", str(number)), number)
+    assert len(answers.known) < 2 * log.ANSWERS_KEPT
+    assert answers.get(("always there", "4999")) == 4_999
+    assert answers.get(("p4999", "c")) == 4_999
 
 
 @given(st.lists(st.floats(0, 10), max_size=300))
@@ -67,9 +85,17 @@ def test_a_budget_lets_through_its_burst_and_its_rate_and_no_more(pauses_s: list
     assert taken <= 2.0 * (now_s - 100.0) + 1e-6
 
 
+def test_a_budget_says_when_there_is_one_to_take() -> None:
+    budget = Budget(per_s=4.0, burst=1)
+    assert budget.take(10.0)
+    assert not budget.take(10.0)
+    assert budget.wait_s() == pytest.approx(0.25)
+    assert budget.take(10.0 + budget.wait_s())
+
+
 async def test_who_sends_too_much_is_refused_and_others_are_not(stack: Stack) -> None:
     async with table_node(
-        stack.redis_url, stack.nats_url, stack.ledger_port, commands_per_s=0.001, commands_burst=5
+        stack.redis_url, stack.nats_url, stack.ledger_port, commands_per_s=0.5, commands_burst=5
     ) as node:
         players = await stack.players()
         table_id = await stack.open(terms("happy"), players[:2])
@@ -77,11 +103,13 @@ async def test_who_sends_too_much_is_refused_and_others_are_not(stack: Stack) ->
         for stream in streams:
             stream.stub = node.stub
             await stream.open()
-        ids = [await streams[0].send(ready=table_pb2.Ready(ready=number % 2 == 0)) for number in range(20)]
+        ids = [await streams[0].send(ready=table_pb2.Ready(ready=number % 2 == 0)) for number in range(4)]
+        ids += [await streams[0].send(fresh("c"), play=hand_pb2.PlayCards(cards=[99])) for _ in range(2)]
         await until(lambda: streams[0].answer(ids[-1]))
         answers = [streams[0].answer(one) for one in ids]
-        assert [isinstance(one, table_pb2.Accepted) for one in answers] == [True] * 5 + [False] * 15
-        assert answers[-1].refusal.reason == common_pb2.Reason.REASON_RATE_LIMITED
+        assert [isinstance(one, table_pb2.Accepted) for one in answers] == [True] * 4 + [False] * 2
+        reasons = [common_pb2.Reason.Name(one.refusal.reason) for one in answers[4:]]
+        assert reasons == ["REASON_INVALID", "REASON_RATE_LIMITED"], "what cannot be counts as well"
         assert isinstance(await streams[1].act(ready=table_pb2.Ready(ready=True)), table_pb2.Accepted)
         for stream in streams:
             await stream.close()
