@@ -7,7 +7,7 @@ from services.table import events, log, wire
 from services.table.fanout import Stream, payload
 from services.table.replica import Change
 from services.table.table import Stage, Table
-from services.table.views import Viewer, is_public, masked, viewer
+from services.table.views import NOBODY, Viewer, is_public, masked, viewer, viewers
 from services.table.wire_snapshot import snapshot_to
 
 
@@ -47,19 +47,29 @@ class Audience:
         if not self.streams:
             return
         before, after, entry = change.before, change.after, change.entry
-        public = payload(entry.messages) if all(is_public(one.event) for one in entry.stamped) else None
-        moved = before is not None and (before.seats is not after.seats or before.observers is not after.observers)
-        for stream in self.streams:
-            if public is not None:
+        if all(is_public(one.event) for one in entry.stamped):
+            public = payload(entry.messages)
+            for stream in self.streams:
                 stream.push_events(public)
-            else:
-                who = viewer(after, stream.player_id)
-                both = zip(entry.stamped, entry.messages, strict=True)
-                stream.push_events(payload(seen(one, message, who) for one, message in both))
-            if moved and before is not None and viewer(before, stream.player_id) != viewer(after, stream.player_id):
-                _snapshot(stream, after, epoch, entry.stamped[-1].at_ms)
+        else:
+            self._push_masked(after, entry)
+        if before is not None and (before.seats is not after.seats or before.observers is not after.observers):
+            old, new = viewers(before), viewers(after)
+            for stream in self.streams:
+                if old.get(stream.player_id, NOBODY) != new.get(stream.player_id, NOBODY):
+                    _snapshot(stream, after, epoch, entry.stamped[-1].at_ms)
         for one in entry.stamped:
             self._farewells(after, one.event)
+
+    def _push_masked(self, table: Table, entry: log.Entry) -> None:
+        """Whoever may see the same cards gets the same bytes."""
+        places, payloads = viewers(table), dict[int | None, bytes]()
+        for stream in self.streams:
+            who = places.get(stream.player_id, NOBODY)
+            if who.sees not in payloads:
+                both = zip(entry.stamped, entry.messages, strict=True)
+                payloads[who.sees] = payload(seen(one, message, who) for one, message in both)
+            stream.push_events(payloads[who.sees])
 
     def _farewells(self, table: Table, event: events.Event) -> None:
         """Newer streams replace older ones; who has left and tables that are closed need none; and who was taken for
@@ -124,7 +134,6 @@ def seen(one: events.Stamped, message: events_pb2.Event, who: Viewer) -> events_
 def told_of(message: events_pb2.Event, secret_from_seq: int) -> events_pb2.Event:
     """The message of the log for who has no part in the table: from an event on without the players' secrets."""
     one = wire.event_from(message)
-    nobody = Viewer(None, False, None)
     if isinstance(one.event, events.PresenceSet | events.ObserverPresenceSet) or one.seq >= secret_from_seq:
-        return seen(one, message, nobody)
+        return seen(one, message, NOBODY)
     return message

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import doudizhu
 from doudizhu import Hand
 from doudizhu.hand import Dealt
 from services.table import events
-from services.table.table import Table
+from services.table.table import Observer, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,9 @@ class Viewer:
     sees: int | None
 
 
+NOBODY: Final = Viewer(None, False, None)
+
+
 def viewer(table: Table, player_id: str) -> Viewer:
     """A player sees his cards; an observer those of his seat, if its player allows it.
 
@@ -29,8 +33,20 @@ def viewer(table: Table, player_id: str) -> Viewer:
     if seat is not None:
         return Viewer(seat, False, seat if _plays(table, seat) else None)
     observer = table.observer_of(player_id)
-    if observer is None:
-        return Viewer(None, False, None)
+    return NOBODY if observer is None else _observing(table, observer)
+
+
+def viewers(table: Table) -> dict[str, Viewer]:
+    """The places of all who have one, by account: as `viewer` says of each."""
+    found = {one.person.player_id: _observing(table, one) for one in table.observers}
+    for number in table.seated:
+        person = table.seats[number].person
+        assert person is not None, "seated are those seats that somebody has"
+        found[person.player_id] = Viewer(number, False, number if _plays(table, number) else None)
+    return found
+
+
+def _observing(table: Table, observer: Observer) -> Viewer:
     allowed = table.seats[observer.seat].observers_allowed and _plays(table, observer.seat)
     return Viewer(observer.seat, True, observer.seat if allowed else None)
 

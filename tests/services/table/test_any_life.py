@@ -12,7 +12,7 @@ from doudizhu.hand import Bid, Call, Pass, Rob, Show
 from services.table import commands
 from services.table.clocks import wake_at_ms
 from services.table.table import SEATS, Stage, Table
-from services.table.views import viewer
+from services.table.views import NOBODY, viewer, viewers
 from services.table.wire_snapshot import snapshot_to
 from tests.services.table.sim import Sim, person, roundtrip, terms
 
@@ -85,5 +85,7 @@ def check(sim: Sim) -> None:
         assert len(ids) == len(SEATS), "nobody plays with an empty seat"
     if table.stage is not Stage.CLOSED and not ids:
         assert wake is not None, "an empty table will be closed"
-    for player_id in (*ids, "stranger"):
+    places = viewers(table)
+    for player_id in (*ids, *(one.person.player_id for one in table.observers), "stranger"):
+        assert places.get(player_id, NOBODY) == viewer(table, player_id)
         snapshot_to(table, viewer(table, player_id), epoch=1, now_ms=sim.now_ms)
