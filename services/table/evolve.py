@@ -190,6 +190,12 @@ def _base_reset(table: Table, _event: events.BaseReset, _at_ms: int) -> Table:
     return replace(table, base=0, base_setter=None, seats=(one, two, three))
 
 
+def _trustee_set(table: Table, event: events.TrusteeSet, at_ms: int) -> Table:
+    """Whoever turns the trustee off has acted: it takes two time-outs in a row again until it is back."""
+    changes = {"misses": 0} if event.why is None else {}
+    return _seat(table, event.seat, trustee=event.why, trustee_at_ms=at_ms, **changes)
+
+
 def _presence_set(table: Table, event: events.PresenceSet, at_ms: int) -> Table:
     if event.connected:
         return _seat(table, event.seat, connection=event.connection, misses=0)
@@ -240,7 +246,7 @@ _FOLDS: Final[dict[type, Callable[[Table, Any, int], Table]]] = {
     events.CountdownStarted: lambda table, _, at_ms: replace(table, stage=Stage.COUNTDOWN, since_ms=at_ms),
     events.CountdownEnded: lambda table, _, at_ms: replace(table, stage=Stage.WAITING, since_ms=at_ms),
     events.ClockExtended: lambda table, event, _: replace(table, grace_until_ms=event.until_ms),
-    events.TrusteeSet: lambda table, event, at_ms: _seat(table, event.seat, trustee=event.why, trustee_at_ms=at_ms),
+    events.TrusteeSet: _trustee_set,
     events.ObserverJoined: _observer_joined,
     events.ObserverLeft: _observer_left,
     events.ObserverPresenceSet: _observer_presence_set,

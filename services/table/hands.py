@@ -231,7 +231,7 @@ def ledger_settled(draft: Draft, command: commands.LedgerSettled) -> None:
     for number in draft.table.seated:
         balance = draft.table.seats[number].balance
         if balance is not None and balance < table.minimum_chips:
-            free_seat(draft, number, Reason.BELOW_MINIMUM)
+            free_seat(draft, number, Reason.BELOW_MINIMUM, table.minimum_chips)
     proceed(draft)
 
 

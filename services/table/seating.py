@@ -140,21 +140,13 @@ def disconnect(draft: Draft, command: commands.Disconnect) -> None:
         draft.emit(events.ObserverPresenceSet(command.player_id, False, command.connection))
 
 
-def free_seat(draft: Draft, number: int, reason: str = "") -> None:
-    """Empties a seat outside of hands. A setter takes his base with him."""
+def free_seat(draft: Draft, number: int, reason: str = "", minimum_chips: int = 0) -> None:
+    """Empties a seat outside of hands; who is below a minimum is told it. A setter takes his base with him."""
     table = draft.table
     seat = table.seats[number]
     assert seat.person is not None, "an empty seat cannot be left"
-    below = reason == Reason.BELOW_MINIMUM
-    draft.emit(
-        events.SeatLeft(
-            number,
-            seat.person.player_id,
-            reason,
-            table.minimum_chips if below else 0,
-            (seat.balance or 0) if below else 0,
-        )
-    )
+    balance = (seat.balance or 0) if minimum_chips else 0
+    draft.emit(events.SeatLeft(number, seat.person.player_id, reason, minimum_chips, balance))
     if table.negotiated and table.base and table.base_setter == number:
         draft.emit(events.BaseReset())
 

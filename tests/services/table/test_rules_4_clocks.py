@@ -84,6 +84,8 @@ def test_two_time_outs_in_a_row_turn_the_trustee_on_until_the_player_turns_it_of
     sim.act(other, SetTrustee(False))
     assert sim.table.seats[other].trustee is None
     assert clock(sim.table).deadline_ms - sim.now_ms == 20_000
+    sim.wait_for_clock()
+    assert (sim.table.seats[other].trustee, sim.table.seats[other].misses) == (None, 1), "one is not two in a row"
 
 
 def test_a_missed_turn_an_own_one_and_a_missed_one_are_not_two_in_a_row() -> None:

@@ -101,6 +101,16 @@ def test_who_is_below_the_minimum_gets_a_named_event_and_is_unseated(balance: in
     )
 
 
+def test_who_is_below_the_minimum_is_told_it_also_when_the_setter_of_the_base_is() -> None:
+    sim = classic_table(1, 2, 3, base=10, minimum_chips=0)
+    to_play(sim)
+    sim.decide(Leave("p2"), 0)
+    zero = (0, 0, 0)
+    found = sim.do(commands.LedgerSettled(sim.table.hand_id, zero, zero, (29, 10_000, 25), zero, zero, 0))
+    below = [one for one in found if isinstance(one, events.SeatLeft) and one.reason == "BELOW_MINIMUM"]
+    assert [(one.player_id, one.minimum_chips, one.balance_chips) for one in below] == [("p1", 30, 29), ("p3", 30, 25)]
+
+
 def test_the_next_hand_starts_when_the_countdown_ends_and_all_are_still_seated() -> None:
     sim = happy_table(1, 2, 3)
     sim.play_hand()
