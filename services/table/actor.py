@@ -11,6 +11,7 @@ import contextlib
 import random
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from doudizhu import Refusal
@@ -23,7 +24,7 @@ from services.table.item import Item, Make, Then
 from services.table.outside import Outside
 from services.table.push import Audience
 from services.table.replica import Change, Replica
-from services.table.table import Stage, Table
+from services.table.table import Connection, Stage, Table
 from services.table.wire_checkpoint import may_checkpoint
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Actor:
         """
         if self._busy and len(self.mailbox) >= self._node.settings.mailbox_limit:
             raise Refusal(Trouble.OVERLOADED, "too much is asked of this table at once; try again")
+        self.used_at = time.monotonic()
         return await self._post(Item(make, key, then))
 
     async def open(self, decision: life.Decision) -> int:
@@ -97,6 +99,7 @@ class Actor:
 
     async def refresh(self) -> Table:
         """The state as the log has it now. Raises NOT_FOUND, UNAVAILABLE."""
+        self.used_at = time.monotonic()
         await self._post(Item(lambda _: commands.Tick(), log.NOBODY))
         assert self.table is not None
         return self.table
@@ -116,7 +119,6 @@ class Actor:
 
     async def _post(self, item: Item) -> int:
         """Does it at once when nothing else is under way, which spares a task; otherwise it waits for its turn."""
-        self.used_at = time.monotonic()
         if self._busy:
             answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
             item.answer = answer
@@ -230,6 +232,7 @@ class Actor:
             if not await self._read_on():
                 await self._reload()  # the log is shorter than what was known of it
             return None
+        self.used_at = time.monotonic()
         self._node.news.changed(table, after)
         durable_s = time.perf_counter()
         self._apply(change, wake)
@@ -278,18 +281,12 @@ class Actor:
         """The table; where nobody could act for Redis was away, or no node that served it lives, that is made good."""
         assert self.table is not None
         if self._gap is not None and self.table.stage is not Stage.CLOSED:
-            dead = await self._dead(self.table)
+            dead = await self._node.dead(self.table.connections)
             if self._gap or (dead and len(dead) == len(self.table.connections)):
                 # When the log has gone on meanwhile, another node has seen to it.
                 await self._attempt(Item(lambda _: commands.Resume(dead), log.NOBODY), self.table)
         self._gap = None
         return self.table
-
-    async def _dead(self, table: Table) -> tuple[tuple[str, str], ...]:
-        """The streams of nodes that have died."""
-        streams = table.connections
-        alive = {one: await self._node.is_alive(one) for one in dict.fromkeys(named for _, named in streams)}
-        return tuple(one for one in streams if not alive[one[1]])
 
     async def read_anew(self) -> None:
         """Reads the whole log, for it may be there no more: then people who watch are told so."""
@@ -354,7 +351,9 @@ class Actor:
             self._timer = None
         if wake is not None and self._timer is None:
             self._timer_ms = wake
-            delay_s = max(0.0, (wake - self._node.now_ms()) / 1000, self._not_before - time.monotonic())
+            # Where nobody watches, the node that people are connected to goes first.
+            later_ms = 0 if self.audience.streams else self._node.settings.grace_ms // 2
+            delay_s = max(0.0, (wake - self._node.now_ms() + later_ms) / 1000, self._not_before - time.monotonic())
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._timed_out, context=traces.nobodys())
         self._outside.see_to(life.pending(self.table))
 
@@ -370,12 +369,7 @@ class Actor:
         """Looks after a table whose deadline has passed unseen: its node may have died, and answers with it."""
         self._outside.forget()
         table = await self.refresh()
-        dead = await self._dead(table)
-        if dead and len(dead) == len(table.connections):
-            await self._told(commands.Resume(dead))
-        else:
-            for player_id, connection in dead:
-                await self._told(commands.Disconnect(player_id, connection))
+        await self.bury(await self._node.dead(table.connections))
         table = await self.refresh()
         self._arm(wake_at_ms(table))
         now_ms = self._node.now_ms()
@@ -383,6 +377,12 @@ class Actor:
         if due_ms is not None:  # what is overdue is done now; no node need look before that has had its time
             due_ms = max(due_ms, now_ms + RESUME_MS)
         await self._node.store.set_deadline(self.table_id, table.seq, due_ms)
+
+    async def bury(self, dead: Sequence[Connection]) -> None:
+        """Has streams of nodes that have died be lost ones; where they were all there were, nobody could act."""
+        whole = bool(dead) and self.table is not None and len(dead) == len(self.table.connections)
+        for command in [commands.Resume(tuple(dead))] if whole else [commands.Disconnect(*one) for one in dead]:
+            await self._told(command)
 
     def _deadline_ms(self, table: Table, wake: int | None, now_ms: int) -> int | None:
         """When some node must look at the table; None when it is closed."""

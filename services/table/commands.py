@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from doudizhu.hand import Bid, Call, Pass, Play, Rob, Show
-from services.table.table import Three
+from services.table.table import Connection, Three
 from services.table.terms import Person
 
 # ---- what a seated player may do ----------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class Tick:
 class Resume:
     """The table is taken up after a time in which nobody could act; these streams (person, connection) are dead."""
 
-    dead: tuple[tuple[str, str], ...] = ()
+    dead: tuple[Connection, ...] = ()
 
 
 # ---- answers to what was pending ----------------------------------------------------------------------------------

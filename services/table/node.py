@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import random
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from typing import Any, Final
 
 from nats.aio.client import Client
@@ -28,7 +28,7 @@ from services.table.news import PUT_ASIDE, News
 from services.table.record import record_of
 from services.table.settings import UNNAMED, Settings
 from services.table.store import Store
-from services.table.table import Stage, Table
+from services.table.table import Connection, Stage, Table
 from services.table.terms import Person, Reason, Terms
 
 _log = logs.get("node")
@@ -214,10 +214,9 @@ class Node:
             case life.DrawSeed():
                 return commands.Commit(effect.deal_id, self.seeds.draw(effect.deal_id))
 
-    async def is_alive(self, connection: str) -> bool:
-        """Whether the node of a connection is at work. Raises StoreLost."""
-        node_id = connection.rpartition(":")[0]
-        return node_id == self._id or await self.store.is_alive(node_id)
+    async def dead(self, streams: Iterable[Connection]) -> tuple[Connection, ...]:
+        """Those whose node is not at work. Raises StoreLost."""
+        return await self.store.dead(streams, self._id)
 
     async def put_aside(self, actor: Actor) -> None:
         """Has a table that cannot be read be there no more, here and on all nodes. Raises StoreLost."""
@@ -239,10 +238,6 @@ class Node:
         if actor is None:
             actor = self._actors[table_id] = Actor(self, table_id)
         return actor
-
-    def tables(self) -> list[str]:
-        """The tables that this node holds in memory."""
-        return list(self._actors)
 
     def actors(self) -> list[Actor]:
         """Those of all tables that this node holds in memory."""
@@ -321,13 +316,21 @@ class Node:
                 await self._say_alive()
             await asyncio.sleep(self.settings.report_s)
             self._retire()
-            for actor in list(self._actors.values()):
-                if actor.table is None or actor.table.stage is Stage.CLOSED:
-                    continue
-                self.news.report(actor.table)
+            held = [(one, table) for one in self.actors() if (table := one.table) and table.stage is not Stage.CLOSED]
+            with contextlib.suppress(StoreLost):
+                await self._bury(held)
+            for actor, table in held:
+                self.news.report(table)
                 if actor.audience.streams and time.monotonic() - actor.used_at > self.settings.report_s:
                     actor.tell(commands.Tick())
                 await actor.cut()
+
+    async def _bury(self, held: Sequence[tuple[Actor, Table]]) -> None:
+        """Tells tables of streams that ended with their nodes: who has not come back to another is away."""
+        dead = set(await self.dead([stream for _, table in held for stream in table.connections]))
+        for actor, table in held:
+            if gone := [stream for stream in table.connections if stream in dead]:
+                self.background(actor.bury(gone))
 
     async def _void_lost(self) -> None:
         while True:
@@ -374,7 +377,7 @@ class Node:
             await self._say_alive()
 
     async def stand_up(self) -> None:
-        """Takes tables and streams again: those of its new id, as whoever comes under its name after it is to know."""
+        """Takes tables and streams again, under its new id."""
         self.draining = False
         await self._take_name()
 
@@ -388,6 +391,7 @@ class Node:
         self._send_away()
         try:
             async with asyncio.timeout(self.settings.drain_s):
-                await asyncio.gather(*(actor.finish() for actor in list(self._actors.values())))
+                # A table that fails must not cut short what is under way at the others.
+                await asyncio.gather(*(one.finish() for one in self.actors()), return_exceptions=True)
         except TimeoutError:
             _log.warning("drained too slowly")

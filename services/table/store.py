@@ -12,10 +12,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import zlib
+from collections.abc import Iterable
 from typing import Any, Final
 
 from servicekit import orders
 from servicekit.pipe import Pipe
+from services.table.table import Connection
 
 # KEYS log, deadlines; ARGV table, expected version, new version, entry, deadline or "", milliseconds to keep or "".
 # Answers the version found; the entry was appended when it is the expected one.
@@ -206,6 +208,11 @@ class Store:
         if before is not None and bytes(before) != node_id.encode():
             await self._pipe.call("DEL", f"table:node:{str(before, 'utf-8')}")
 
-    async def is_alive(self, node_id: str) -> bool:
-        """Whether a node has said so lately."""
-        return bool(await self._pipe.call("EXISTS", f"table:node:{node_id}"))
+    async def dead(self, streams: Iterable[Connection], here: str) -> tuple[Connection, ...]:
+        """Those of nodes that have not said lately that they live; `here` does, whatever it has said."""
+        ends = [(stream, stream[1].rpartition(":")[0]) for stream in streams]
+        alive = {here: True}
+        for _, node_id in ends:
+            if node_id not in alive:
+                alive[node_id] = bool(await self._pipe.call("EXISTS", f"table:node:{node_id}"))
+        return tuple(stream for stream, node_id in ends if not alive[node_id])

@@ -16,6 +16,7 @@ from services.table.terms import Person, Terms
 
 SEATS: Final = (0, 1, 2)
 Three = tuple[int, int, int]
+Connection = tuple[str, str]  # a person and the name of his stream, which begins with that of its node
 
 
 class Stage(StrEnum):
@@ -196,8 +197,8 @@ class Table:
         return Phase.SEATING if len(self.seated) < len(SEATS) else Phase.READY
 
     @property
-    def connections(self) -> list[tuple[str, str]]:
-        """Everybody's newest stream: the person and its name."""
+    def connections(self) -> list[Connection]:
+        """Everybody's newest stream."""
         seats = [(seat.person.player_id, seat.connection) for seat in self.seats if seat.person and seat.connection]
         return seats + [(one.person.player_id, one.connection) for one in self.observers if one.connection]
 

@@ -37,7 +37,7 @@ async def lives(stack: Stack, node: TableNode, count: int) -> None:
             await live(node.stub, node.internal, fresh("life"), [player.player_id for player in players])
 
     await asyncio.gather(*(some() for _ in range(AT_ONCE)))
-    await until(lambda: not node.service.node.tables())
+    await until(lambda: not node.service.node.actors())
     await until(lambda: not node.service.node.news.listening())
 
 

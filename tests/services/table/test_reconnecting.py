@@ -275,6 +275,37 @@ async def test_who_was_on_a_node_that_died_and_never_comes_back_keeps_no_seat(
     await until_async(lambda: seat_is_free(store, table_id))
 
 
+async def test_who_alone_does_not_come_back_from_a_node_that_ended_is_away(stack: Stack) -> None:
+    places = (stack.redis_url, stack.nats_url, stack.ledger_port)
+    async with table_node(*places, report_s=0.1) as other:
+        async with table_node(*places, drain_s=0.1) as node:
+            table_id, ids, _ = await happy_hand(Stack([node, node], stack.ledger, stack.hands, *places))
+        clients = [await Client(one, table_id, other.stub).open() for one in ids[1:]]
+        store = other.service.node.store
+        ((_, lost),) = [
+            one for one in (await other.service.node.look(table_id, ids[1])).connections if one[0] == ids[0]
+        ]
+        assert not clients[0].names().count("trustee_set"), "the lease of the node runs: he may be on his way"
+        await store._pipe.call("DEL", f"table:node:{lost.rpartition(':')[0]}")  # it runs out
+        await until(lambda: (gone := clients[0].last("presence_set")) and (gone.seat, gone.connected) == (0, False))
+        hosted = await clients[0].until_told("trustee_set")
+        assert (hosted.seat, hosted.on, hosted.why) == (0, True, "away")
+        await close(clients)
+
+
+async def test_a_node_lets_go_of_a_table_that_others_serve_while_it_plays(stack: Stack) -> None:
+    places = (stack.redis_url, stack.nats_url, stack.ledger_port)
+    table_id, _, clients = await happy_hand(stack, trustee_ms=50)
+    for client in clients:
+        await client.act(trustee=table_pb2.Trustee(on=True))
+    async with table_node(*places, report_s=0.1, retire_s=0.5) as other:
+        await other.service.node.actor(table_id).take_up()
+        await until(lambda: not other.service.node.actors())
+    seq = clients[0].seq
+    await until(lambda: clients[0].seq > seq)
+    await close(clients)
+
+
 async def seat_is_free(store: Store, table_id: str) -> bool:
     """Whether the log tells that somebody has left his seat."""
     entries = [events_pb2.LogEntry.FromString(entry) for entry in await store.read(table_id)]

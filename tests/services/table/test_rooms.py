@@ -193,7 +193,7 @@ async def test_a_closed_table_leaves_nothing_behind(stack: Stack) -> None:
         await client.close()
         store = node.service.node.store
         await until_async(lambda: gone(stack, table_id))
-        await until(lambda: table_id not in node.service.node.tables())
+        await until(lambda: table_id not in [actor.table_id for actor in node.service.node.actors()])
         assert await store.read(table_id) == []
         assert await store.next_deadline(table_id) is None
         assert node.service.node.news.listening() == 0

@@ -205,3 +205,18 @@ async def test_a_table_that_cannot_be_read_keeps_its_hand_and_hides_no_lost_one(
     assert faults.get() > before
     await void(stack, unreadable)
     await close(clients)
+
+
+async def test_a_table_that_cannot_be_read_does_not_cut_a_drain_short(stack: Stack) -> None:
+    async with table_node(stack.redis_url, stack.nats_url, stack.ledger_port, drain_s=0.1) as node:
+        table_id, _, clients = await happy_hand(stack)
+        await break_log(stack, table_id, WRONG["assertion"])
+        actor = node.service.node.actor(table_id)
+        reading = asyncio.create_task(actor.refresh())
+        await asyncio.sleep(0)
+        assert not actor.idle, "the reading has begun"
+        await node.service.node.drain()
+        with pytest.raises(AssertionError):
+            await reading
+        assert await void(stack, table_id)
+        await close(clients)
