@@ -13,6 +13,9 @@ ifneq ($(filter C POSIX,$(LC_ALL)),)
 export LC_ALL := C.UTF-8
 endif
 
+# Each of the many processes would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # For the recipes below: how many hands the demo plays, with which deals; where `make up` listens; pytest's arguments.
 export HANDS SEED PORT TABLE_NODES BOTS TLS_INSIDE CERT CERT_KEY
 ARGS ?=
