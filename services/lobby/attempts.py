@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from redis.asyncio import Redis
 
 from doudizhu.refusal import Refusal
+from servicekit.clients import AWAY
 from services.lobby.account import Reason
 
 
@@ -42,6 +45,9 @@ def _key(limit: Limit, subject: str) -> str:
     return f"lobby:tries:{limit.name}:{hashlib.sha256(subject.encode()).hexdigest()[:32]}"
 
 
+Counted = tuple[Limit, str]  # a limit and its subject
+
+
 class Attempts:
     """Counters per limit and subject (a name, an address, a player)."""
 
@@ -58,10 +64,28 @@ class Attempts:
                 Reason.RATE_LIMITED, f"Too many tries; try again in {left_s} s.", retry_after_s=max(left_s, 1)
             )
 
+    @contextlib.asynccontextmanager
+    async def trying(self, *counted: Counted) -> AsyncIterator[None]:
+        """Counts a try that is judged within; what is raised there is no verdict, and the try is taken back.
+
+        Who gives up himself has tried: otherwise he could have as much work done as he likes. Raises as `count`.
+        """
+        taken: list[Counted] = []
+        try:
+            for limit, subject in counted:
+                await self.count(limit, subject)
+                taken.append((limit, subject))
+            yield
+        except Exception:
+            with contextlib.suppress(*AWAY):  # without Redis it stays counted; what was raised says more
+                await self.take_back(*taken)
+            raise
+
     async def forget(self, limit: Limit, subject: str) -> None:
         """Starts the count anew, after a try that went well."""
         await self._redis.delete(_key(limit, subject))
 
-    async def take_back(self, limit: Limit, subject: str) -> None:
-        """Uncounts one try that went well, where others share the counter."""
-        await self._take_back(keys=[_key(limit, subject)])
+    async def take_back(self, *counted: Counted) -> None:
+        """Uncounts one try that went well where others share the counter, or that nobody has judged."""
+        for limit, subject in counted:
+            await self._take_back(keys=[_key(limit, subject)])

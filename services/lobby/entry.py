@@ -19,7 +19,7 @@ from servicekit.clients import AWAY
 from services.lobby import attempts as limits
 from services.lobby import tokens
 from services.lobby.account import BOT_KEY_PREFIX, GREATEST_NAME_LENGTH, Account, Reason, display_name, login_name
-from services.lobby.attempts import Attempts, Limit
+from services.lobby.attempts import Attempts, Counted, Limit
 from services.lobby.passwords import Passwords
 from services.lobby.store import Store, Successor
 from services.lobby.tokens import Tokens
@@ -66,9 +66,9 @@ class Entry:
         """The guest of a device key; whether he is new. A bot says so by its key, where bots are allowed."""
         bot = self._terms.allow_bots and device_key.startswith(BOT_KEY_PREFIX)
         device = tokens.digest(device_key)
-        if not await self._store.is_guest(device):
-            await self._count_new(address)
-        account, created = await self._store.guest(device, bot=bot)
+        counted = () if await self._store.is_guest(device) else self._new_from(address)
+        async with self._attempts.trying(*counted):
+            account, created = await self._store.guest(device, bot=bot)
         _require_welcome(account)
         LOGINS.labels("guest", "created" if created else "ok").inc()
         return account, await self._open(account), created
@@ -80,17 +80,16 @@ class Entry:
         """
         key = login_name(name)
         counted = ((limits.NAME_FROM_ADDRESS, f"{key} {address}"), (limits.NAME, key), (limits.ADDRESS, address))
-        for limit, subject in counted:
-            await self._attempts.count(limit, subject)
-        found = await self._store.by_name(key)
-        if not await self._passwords.matches(found[1] if found else None, password):
+        found = await self._store.by_name(key)  # before it counts: who gives up while Postgres is away has not tried
+        async with self._attempts.trying(*counted):
+            right = await self._passwords.matches(found[1] if found else None, password)
+        if not right:
             LOGINS.labels("password", "refused").inc()
             raise Refusal(Reason.BAD_CREDENTIALS, "Name or password is wrong.")
         assert found is not None
         account, kept = found
         await self._attempts.forget(*counted[0])
-        for limit, subject in counted[1:]:
-            await self._attempts.take_back(limit, subject)
+        await self._attempts.take_back(*counted[1:])
         if self._passwords.outdated(kept):
             await self._store.set_password(account.number, await self._passwords.hash(password))
         _require_welcome(account)
@@ -105,8 +104,8 @@ class Entry:
         """
         key = login_name(name)
         kept_name = display_name(shown or name[:GREATEST_NAME_LENGTH])
-        await self._count_new(address)
-        account = await self._store.register(key, await self._passwords.hash(password), kept_name)
+        async with self._attempts.trying(*self._new_from(address)):
+            account = await self._store.register(key, await self._passwords.hash(password), kept_name)
         if account is None:
             raise Refusal(Reason.NAME_TAKEN, "This name is taken.", field="name")
         LOGINS.labels("register", "created").inc()
@@ -149,10 +148,11 @@ class Entry:
                 log.warning("sessions not pruned", extra={"why": repr(error)})
             await asyncio.sleep(_HOUR_S)
 
-    async def _count_new(self, address: str) -> None:
-        if self._terms.accounts_per_hour:
-            limit = Limit("new_account", self._terms.accounts_per_hour, _HOUR_S)
-            await self._attempts.count(limit, address)
+    def _new_from(self, address: str) -> tuple[Counted, ...]:
+        """What a new account counts for."""
+        if not self._terms.accounts_per_hour:
+            return ()
+        return ((Limit("new_account", self._terms.accounts_per_hour, _HOUR_S), address),)
 
     async def _open(self, account: Account) -> lobby_pb2.Session:
         """The session of a log-in, after the sign-up grant; one that could not be made is made at the next log-in."""

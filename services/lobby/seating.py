@@ -90,7 +90,7 @@ class Seating:
         opened = await self._tables.by_code(code)
         if opened is None:
             raise Refusal(Reason.NOT_FOUND, "No table has this code.", field="code")
-        await self._tries.take_back(attempts.CODE, player_id)
+        await self._tries.take_back((attempts.CODE, player_id))
         return opened
 
     async def _sit(self, player: common_pb2.Player, table_id: str, seat: int | None) -> int:
@@ -105,7 +105,7 @@ class Seating:
             await self._tries.count(attempts.CODE, player_id)
             if opened is None or not hmac.compare_digest(opened.code.encode(), code.upper().encode()):
                 raise Refusal(Reason.FORBIDDEN, "This table is private: give its code.", field="code")
-            await self._tries.take_back(attempts.CODE, player_id)
+            await self._tries.take_back((attempts.CODE, player_id))
         if opened is not None:
             return opened.room_id
         return self._board.room_of(table_id)

@@ -8,7 +8,9 @@ import os
 import secrets
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import jwt
 import pytest
@@ -271,6 +273,88 @@ async def test_log_ins_that_succeed_do_not_count(town: Town) -> None:
     await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password="correct horse"))
     for _ in range(12):
         await town.stub.Login(password_login(name, "correct horse"))
+
+
+async def tries(town: Town) -> set[tuple[Any, Any]]:
+    """What counts against anybody now."""
+    kept = {key: await town.redis.get(key) for key in await town.redis.keys("lobby:tries:*")}
+    return {(key, count) for key, count in kept.items() if count not in (None, b"0")}
+
+
+def network() -> str:
+    """An address that no other test calls from."""
+    return f"2001:db8:{secrets.token_hex(2)}:{secrets.token_hex(2)}::1"
+
+
+OVERLOADED = Refusal("OVERLOADED", "planted")
+
+
+def failing(error: Exception) -> Callable[..., Awaitable[Any]]:
+    """A method that fails."""
+
+    async def fail(self: object, *arguments: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("of", "method", "error", "reason"),
+    [(Passwords, "matches", OVERLOADED, "OVERLOADED"), (Store, "by_name", ConnectionError("planted"), "UNAVAILABLE")],
+)
+async def test_a_log_in_that_nobody_has_judged_counts_for_nothing(
+    town: Town, monkeypatch: pytest.MonkeyPatch, of: type, method: str, error: Exception, reason: str
+) -> None:
+    name = f"name{secrets.token_hex(4)}"
+    await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password="correct horse"))
+    before = await tries(town)
+    with monkeypatch.context() as patch:
+        patch.setattr(of, method, failing(error))
+        for _ in range(12):
+            assert (await refusal_of(town.stub.Login(password_login(name, "correct horse")))).reason == reason
+    assert await tries(town) <= before
+    await town.stub.Login(password_login(name, "correct horse"))
+
+
+async def test_who_gives_up_a_log_in_has_tried(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise he has as many hashes made as he likes, and sees the verdict in how long they take."""
+    begun, name = asyncio.Event(), f"name{secrets.token_hex(4)}"
+
+    async def hang(self: object, *arguments: object) -> bool:
+        begun.set()
+        await asyncio.Event().wait()
+        return False
+
+    metadata = [("x-forwarded-for", "198.51.100.78")]
+    with monkeypatch.context() as patch:
+        patch.setattr(Passwords, "matches", hang)
+        for _ in range(10):
+            begun.clear()
+            call = town.stub.Login(password_login(name, "wrong horse"), metadata=metadata)
+            asking = asyncio.ensure_future(refusal_of(call))
+            await begun.wait()
+            call.cancel()
+            await asyncio.wait([asking])
+    refused = await refusal_of(town.stub.Login(password_login(name, "wrong horse"), metadata=metadata))
+    assert refused.reason == "RATE_LIMITED"
+
+
+@pytest.mark.parametrize(
+    ("of", "method", "error", "reason"),
+    [(Passwords, "hash", OVERLOADED, "OVERLOADED"), (Store, "register", ConnectionError("planted"), "UNAVAILABLE")],
+)
+async def test_an_account_that_was_not_made_counts_for_nothing(
+    found: Settle, monkeypatch: pytest.MonkeyPatch, of: type, method: str, error: Exception, reason: str
+) -> None:
+    async with found(accounts_per_hour=1) as town:
+        metadata = [("x-forwarded-for", network())]
+        name = f"name{secrets.token_hex(4)}"
+        request = lobby_pb2.RegisterRequest(name=name, password="correct horse")
+        with monkeypatch.context() as patch:
+            patch.setattr(of, method, failing(error))
+            for _ in range(2):
+                assert (await refusal_of(town.stub.Register(request, metadata=metadata))).reason == reason
+        await town.stub.Register(request, metadata=metadata)
 
 
 def test_new_accounts_are_limited_unless_an_operator_says_otherwise() -> None:
