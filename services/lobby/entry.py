@@ -78,20 +78,10 @@ class Entry:
 
         Who has the right ones and is banned is told so: BANNED, as by every way in.
         """
-        key = login_name(name)
-        counted = ((limits.NAME_FROM_ADDRESS, f"{key} {address}"), (limits.NAME, key), (limits.ADDRESS, address))
-        found = await self._store.by_name(key)  # before it counts: who gives up while Postgres is away has not tried
-        async with self._attempts.trying(*counted):
-            right = await self._passwords.matches(found[1] if found else None, password)
-        if not right:
+        account = await self._proven(login_name(name), password, address)
+        if account is None:
             LOGINS.labels("password", "refused").inc()
             raise Refusal(Reason.BAD_CREDENTIALS, "Name or password is wrong.")
-        assert found is not None
-        account, kept = found
-        await self._attempts.forget(*counted[0])
-        await self._attempts.take_back(*counted[1:])
-        if self._passwords.outdated(kept):
-            await self._store.set_password(account.number, await self._passwords.hash(password))
         _require_welcome(account)
         LOGINS.labels("password", "ok").inc()
         return account, await self._open(account)
@@ -100,15 +90,20 @@ class Entry:
         """A new account; raises NAME_TAKEN.
 
         That tells anybody that a name exists: people choose names, so registration has to. Log-in does not tell, and
-        `accounts_per_hour` bounds how many names an address can try.
+        `accounts_per_hour` bounds how many names an address can try. With the account's own password it is a log-in,
+        at any time and within the limits of one: the first answer may have been lost, or the ledger been away.
         """
-        key = login_name(name)
+        key, counted = login_name(name), self._new_from(address)
         kept_name = display_name(shown or name[:GREATEST_NAME_LENGTH])
-        async with self._attempts.trying(*self._new_from(address)):
-            account = await self._store.register(key, await self._passwords.hash(password), kept_name)
+        async with self._attempts.trying(*counted):
+            made = await self._store.register(key, await self._passwords.hash(password), kept_name)
+        account = made or await self._proven(key, password, address)
         if account is None:
             raise Refusal(Reason.NAME_TAKEN, "This name is taken.", field="name")
-        LOGINS.labels("register", "created").inc()
+        if made is None:
+            await self._attempts.take_back(*counted)
+        _require_welcome(account)
+        LOGINS.labels("register", "created" if made else "ok").inc()
         return account, await self._open(account)
 
     async def refresh(self, refresh_token: str) -> lobby_pb2.Session:
@@ -147,6 +142,22 @@ class Entry:
             except AWAY as error:
                 log.warning("sessions not pruned", extra={"why": repr(error)})
             await asyncio.sleep(_HOUR_S)
+
+    async def _proven(self, key: str, password: str, address: str) -> Account | None:
+        """The account that a name and a password prove, None when one is wrong; one try of so many: RATE_LIMITED."""
+        counted = ((limits.NAME_FROM_ADDRESS, f"{key} {address}"), (limits.NAME, key), (limits.ADDRESS, address))
+        found = await self._store.by_name(key)  # before it counts: who gives up while Postgres is away has not tried
+        async with self._attempts.trying(*counted):
+            right = await self._passwords.matches(found[1] if found else None, password)
+        if not right:
+            return None
+        assert found is not None
+        account, kept = found
+        await self._attempts.forget(*counted[0])
+        await self._attempts.take_back(*counted[1:])
+        if self._passwords.outdated(kept):
+            await self._store.set_password(account.number, await self._passwords.hash(password))
+        return account
 
     def _new_from(self, address: str) -> tuple[Counted, ...]:
         """What a new account counts for."""

@@ -37,6 +37,22 @@ def password_login(name: str, password: str) -> lobby_pb2.LoginRequest:
     return lobby_pb2.LoginRequest(password=lobby_pb2.PasswordLogin(name=name, password=password))
 
 
+async def tries(town: Town) -> set[tuple[Any, Any]]:
+    """What counts against anybody now."""
+    kept = {key: await town.redis.get(key) for key in await town.redis.keys("lobby:tries:*")}
+    return {(key, count) for key, count in kept.items() if count not in (None, b"0")}
+
+
+def network() -> str:
+    """An address that no other test calls from."""
+    return f"2001:db8:{secrets.token_hex(2)}:{secrets.token_hex(2)}::1"
+
+
+def away() -> None:
+    """For the ledger's `fault`."""
+    raise Refusal("UNAVAILABLE", "down")
+
+
 async def test_a_new_device_key_makes_a_guest_with_the_sign_up_chips(town: Town) -> None:
     key = secrets.token_hex(16)
     first = await town.guest(key)
@@ -96,11 +112,8 @@ async def test_a_device_is_one_guest_when_log_ins_race(town: Town) -> None:
 
 
 async def test_a_guest_gets_in_once_the_ledger_has_granted(town: Town) -> None:
-    def down() -> None:
-        raise Refusal("UNAVAILABLE", "down")
-
     key = secrets.token_hex(16)
-    town.ledger.fault = down
+    town.ledger.fault = away
     try:
         assert (await refusal_of(town.guest(key))).reason == "UNAVAILABLE"
     finally:
@@ -144,16 +157,67 @@ async def test_a_name_is_taken_whatever_its_case_and_width(town: Town) -> None:
     await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password="correct horse"))
     for spelling in (name, name.upper(), "".join(chr(ord(c) + 0xFEE0) for c in name)):
         refused = await refusal_of(
-            town.stub.Register(lobby_pb2.RegisterRequest(name=spelling, password="correct horse"))
+            town.stub.Register(lobby_pb2.RegisterRequest(name=spelling, password="another horse"))
         )
         assert refused.reason == "NAME_TAKEN"
 
 
 async def test_two_registrations_of_one_name_make_one_account(town: Town) -> None:
     name = f"name{secrets.token_hex(4)}"
-    request = lobby_pb2.RegisterRequest(name=name, password="correct horse")
-    answers = await asyncio.gather(*(town.stub.Register(request) for _ in range(4)), return_exceptions=True)
+    requests = [lobby_pb2.RegisterRequest(name=name, password=f"{each} horse") for each in ("a", "second", "third")]
+    answers = await asyncio.gather(*(town.stub.Register(request) for request in requests), return_exceptions=True)
     assert sum(isinstance(answer, lobby_pb2.RegisterResponse) for answer in answers) == 1
+
+
+async def test_one_registration_sent_twice_at_once_makes_one_account(town: Town) -> None:
+    request = lobby_pb2.RegisterRequest(name=f"name{secrets.token_hex(4)}", password="correct horse")
+    answers = await asyncio.gather(*(town.stub.Register(request) for _ in range(4)))
+    assert len({answer.player.player_id for answer in answers}) == 1
+
+
+async def test_a_registration_sent_again_leads_in(found: Settle) -> None:
+    """The ledger is away when the account is made, and then an answer is lost; no repeat counts as a new account."""
+    async with found(accounts_per_hour=2) as town:
+        metadata = [("x-forwarded-for", network())]
+        name = f"name{secrets.token_hex(4)}"
+        request = lobby_pb2.RegisterRequest(name=name, password="correct horse", display_name="Ann")
+        town.ledger.fault = away
+        assert (await refusal_of(town.stub.Register(request, metadata=metadata))).reason == "UNAVAILABLE"
+        town.ledger.fault = lambda: None
+        before = await tries(town)
+        request.name = name.upper()
+        answers = [await town.stub.Register(request, metadata=metadata) for _ in range(3)]
+        assert len({answer.player.player_id for answer in answers}) == 1
+        assert town.ledger.chips[answers[0].player.player_id] == 10_000
+        assert await tries(town) <= before
+        town.postgres.psql(f"UPDATE lobby.account SET banned_until_ms = {2**62} WHERE login_name = '{name}'", "ddz")
+        assert (await refusal_of(town.stub.Register(request, metadata=metadata))).reason == "BANNED"
+
+
+async def test_registration_is_no_way_round_the_limits_of_log_in(town: Town) -> None:
+    name, metadata = f"name{secrets.token_hex(4)}", [("x-forwarded-for", network())]
+    await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password="correct horse"))
+    wrong = lobby_pb2.RegisterRequest(name=name, password="wrong horse")
+    reasons = [(await refusal_of(town.stub.Register(wrong, metadata=metadata))).reason for _ in range(11)]
+    assert reasons == ["NAME_TAKEN"] * 10 + ["RATE_LIMITED"]
+    for call in (
+        town.stub.Register(lobby_pb2.RegisterRequest(name=name, password="correct horse"), metadata=metadata),
+        town.stub.Login(password_login(name, "correct horse"), metadata=metadata),
+    ):
+        assert (await refusal_of(call)).reason == "RATE_LIMITED"
+
+
+async def test_a_taken_name_counts_as_a_new_account(found: Settle) -> None:
+    """So that an address can try only so many names."""
+    async with found(accounts_per_hour=2) as town:
+        names = [f"name{secrets.token_hex(4)}" for _ in range(3)]
+        for name in names:
+            first = lobby_pb2.RegisterRequest(name=name, password="correct horse")
+            await town.stub.Register(first, metadata=[("x-forwarded-for", network())])
+        metadata = [("x-forwarded-for", network())]
+        tried = [lobby_pb2.RegisterRequest(name=name, password="wrong horse") for name in names]
+        reasons = [(await refusal_of(town.stub.Register(each, metadata=metadata))).reason for each in tried]
+        assert reasons == ["NAME_TAKEN", "NAME_TAKEN", "RATE_LIMITED"]
 
 
 def ways_in(method: str, result: str) -> float:
@@ -273,17 +337,6 @@ async def test_log_ins_that_succeed_do_not_count(town: Town) -> None:
     await town.stub.Register(lobby_pb2.RegisterRequest(name=name, password="correct horse"))
     for _ in range(12):
         await town.stub.Login(password_login(name, "correct horse"))
-
-
-async def tries(town: Town) -> set[tuple[Any, Any]]:
-    """What counts against anybody now."""
-    kept = {key: await town.redis.get(key) for key in await town.redis.keys("lobby:tries:*")}
-    return {(key, count) for key, count in kept.items() if count not in (None, b"0")}
-
-
-def network() -> str:
-    """An address that no other test calls from."""
-    return f"2001:db8:{secrets.token_hex(2)}:{secrets.token_hex(2)}::1"
 
 
 OVERLOADED = Refusal("OVERLOADED", "planted")

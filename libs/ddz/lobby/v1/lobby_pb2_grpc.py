@@ -126,9 +126,9 @@ class LobbyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Register(self, request, context):
-        """Makes an account with name and password.
+        """Makes an account with name and password; the same two again log in.
         Callers: anybody, without a token.
-        Refuses: NAME_TAKEN, RATE_LIMITED, OVERLOADED.
+        Refuses: NAME_TAKEN, BANNED, RATE_LIMITED, OVERLOADED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -39,9 +39,9 @@ class LobbyServiceStub:
     Refuses: BAD_CREDENTIALS, BANNED, RATE_LIMITED, OVERLOADED.
     """
     Register: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.RegisterRequest, _lobby_pb2.RegisterResponse]
-    """Makes an account with name and password.
+    """Makes an account with name and password; the same two again log in.
     Callers: anybody, without a token.
-    Refuses: NAME_TAKEN, RATE_LIMITED, OVERLOADED.
+    Refuses: NAME_TAKEN, BANNED, RATE_LIMITED, OVERLOADED.
     """
     Refresh: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.RefreshRequest, _lobby_pb2.RefreshResponse]
     """A new token for a refresh token, which is used up.
@@ -105,9 +105,9 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     Refuses: BAD_CREDENTIALS, BANNED, RATE_LIMITED, OVERLOADED.
     """
     Register: _aio.UnaryUnaryMultiCallable[_lobby_pb2.RegisterRequest, _lobby_pb2.RegisterResponse]  # type: ignore[assignment]
-    """Makes an account with name and password.
+    """Makes an account with name and password; the same two again log in.
     Callers: anybody, without a token.
-    Refuses: NAME_TAKEN, RATE_LIMITED, OVERLOADED.
+    Refuses: NAME_TAKEN, BANNED, RATE_LIMITED, OVERLOADED.
     """
     Refresh: _aio.UnaryUnaryMultiCallable[_lobby_pb2.RefreshRequest, _lobby_pb2.RefreshResponse]  # type: ignore[assignment]
     """A new token for a refresh token, which is used up.
@@ -180,9 +180,9 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.RegisterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.RegisterResponse, _abc.Awaitable[_lobby_pb2.RegisterResponse]]:
-        """Makes an account with name and password.
+        """Makes an account with name and password; the same two again log in.
         Callers: anybody, without a token.
-        Refuses: NAME_TAKEN, RATE_LIMITED, OVERLOADED.
+        Refuses: NAME_TAKEN, BANNED, RATE_LIMITED, OVERLOADED.
         """
 
     @_abc_1.abstractmethod
