@@ -53,14 +53,15 @@ class Seating:
 
         Raises RATE_LIMITED for who opens one after the other.
         """
-        self._require_welcome(player)
+        self._orders.require_welcome(player.player_id)
+        self._orders.require_open()
         room = self._by_choice(room_id)
         await self._tries.count(attempts.TABLE, player.player_id)
         await self._admit(room, player.player_id)
         opened = await self._tables.create(player.player_id, request_id, room_id, private=private)
         if opened.room_id != room_id or bool(opened.code) != private:
             raise Refusal("KEY_CONFLICT", "This request_id has opened another table.", field="request_id")
-        await self._require_free(player, opened.table_id)
+        _require_free(await self._seats.table_of(player), opened.table_id)
         request = table_pb2.OpenRequest(table_id=opened.table_id, terms=room.terms)
         await remote.ask(self._table.Open(request, timeout=_TIMEOUT_S, metadata=_route(opened.table_id)), "table")
         return opened, await self._sit(player, opened.table_id, None)
@@ -68,11 +69,16 @@ class Seating:
     async def sit(self, player: common_pb2.Player, table_id: str, seat: int | None, code: str) -> int:
         """Seats the player; the table answers ROOM_FULL or SEAT_TAKEN. Returns the seat.
 
-        Raises ALREADY_SEATED, with the table's id, for who sits at another one.
+        Who sits there is asked for nothing but his seat. Raises ALREADY_SEATED, with the table's id, for who sits at
+        another one.
         """
-        self._require_welcome(player)
+        self._orders.require_welcome(player.player_id)
+        seated_at = await self._seats.table_of(player)
+        if seated_at == table_id:
+            return await self._sit(player, table_id, seat)
+        self._orders.require_open()
         room_id = await self._room_of(player.player_id, table_id, code)
-        await self._require_free(player, table_id)
+        _require_free(seated_at, table_id)
         if room_id:
             await self._admit(self._by_choice(room_id), player.player_id)
         return await self._sit(player, table_id, seat)
@@ -110,16 +116,6 @@ class Seating:
             return opened.room_id
         return self._board.room_of(table_id)
 
-    def _require_welcome(self, player: common_pb2.Player) -> None:
-        """Raises BANNED, MAINTENANCE."""
-        self._orders.require_welcome(player.player_id)
-        self._orders.require_open()
-
-    async def _require_free(self, player: common_pb2.Player, table_id: str) -> None:
-        seat = await self._seats.table_of(player)
-        if seat not in ("", table_id):
-            raise Refusal(Reason.ALREADY_SEATED, "You sit at another table: leave it first.", table_id=seat)
-
     def _by_choice(self, room_id: str) -> lobby_pb2.Room:
         room = self._rooms.get(room_id)
         if room.seating != lobby_pb2.SEATING_BY_CHOICE:
@@ -130,6 +126,11 @@ class Seating:
         request = ledger_pb2.ListBalancesRequest(player_ids=[player_id])
         answer = await remote.ask(self._ledger.ListBalances(request, timeout=_TIMEOUT_S), "ledger")
         rooms.admit(room, answer.balances[0].chips)
+
+
+def _require_free(seated_at: str, table_id: str) -> None:
+    if seated_at not in ("", table_id):
+        raise Refusal(Reason.ALREADY_SEATED, "You sit at another table: leave it first.", table_id=seated_at)
 
 
 def _route(table_id: str) -> list[tuple[str, str]]:

@@ -27,6 +27,7 @@ _RACES: Final = 5
 # An older number is never put into the queue any more: its end may have been forgotten.
 _FRESH_MS: Final = 600_000
 _EXPEL_S: Final = 5.0
+_NO_WATCHER: Final = ""  # no instance is called so
 
 log = logs.get("desk")
 
@@ -58,24 +59,28 @@ class Desk:
     async def join(self, player: common_pb2.Player, room_id: str) -> Ticket:
         """The player's ticket in the room: the one he has, or a new one. One account has one ticket.
 
-        A ticket that found a table is his as long as he sits there. Raises BELOW_MINIMUM or ABOVE_MAXIMUM,
-        LIMIT_REACHED when he waits in another room, ALREADY_SEATED, NOT_FOUND for no room; BANNED, and MAINTENANCE for
-        who has no ticket.
+        A ticket that found a table is his as long as he sits there. Who has one is asked for nothing else; another one
+        raises BELOW_MINIMUM or ABOVE_MAXIMUM, MAINTENANCE, ALREADY_SEATED. Raises LIMIT_REACHED when he waits in
+        another room, NOT_FOUND for no room; BANNED.
         """
         self._orders.require_welcome(player.player_id)
         room = self._rooms.get(room_id)
         seat = await self._seats.table_of(player)
+        ticket = await self._latest(player.player_id)
+        if ticket is not None and await self._is_his(player, ticket, seat):
+            return self._known(ticket, room_id, new=False)
+        if seat:
+            words = "You sit at a table: leave it first."
+            raise Refusal(Reason.ALREADY_SEATED, words, table_id=seat)
+        self._orders.require_open()
         entry = await self._entry(player, room)
         now = now_ms()
-        pointer = await self._pointer(player.player_id, room_id, now)
         for _ in range(_RACES):
-            ticket = await self._enter(pointer, room_id, entry, create=not seat and not self._orders.closed)
-            if ticket.state in LIVE or await self._in_use(player, ticket, seat):
+            ended = "" if ticket is None else ticket.ticket_id
+            pointer = await self._store.allocate(player.player_id, room_id, now, ended)
+            ticket = await self._enter(pointer, room_id, entry)
+            if await self._is_his(player, ticket, seat):
                 return self._known(ticket, room_id, new=pointer.at_ms == now)
-            if seat:
-                words = "You sit at a table: leave it first."
-                raise Refusal(Reason.ALREADY_SEATED, words, table_id=seat)
-            pointer = await self._pointer(player.player_id, room_id, now, ended=pointer.ticket_id)
         raise Refusal(Reason.UNAVAILABLE, "Too many joins at once; try again.")
 
     async def quick_start(self, player: common_pb2.Player, book: str) -> Ticket:
@@ -85,10 +90,13 @@ class Desk:
         BANNED, MAINTENANCE.
         """
         self._orders.require_welcome(player.player_id)
-        balance = await self._balances.get(player.player_id)
         offers = [offer for offer in map(_offer, self._rooms.all()) if book in ("", offer.book)]
         if not offers:
             raise Refusal(Reason.NOT_FOUND, "No room plays this book.", field="book")
+        ticket = await self._latest(player.player_id)
+        if ticket is not None and await self._is_his(player, ticket, await self._seats.table_of(player)):
+            return self._known(ticket, ticket.room_id, new=False)
+        balance = await self._balances.get(player.player_id)
         best = queue.best_room(offers, balance.chips)
         if best is None:
             raise _no_room(offers, balance.chips)
@@ -99,14 +107,16 @@ class Desk:
                 raise
             return await self.join(player, refusal.data["room_id"])
 
-    async def _pointer(self, player_id: str, room_id: str, now: int, ended: str = "") -> Pointer:
-        """The player's latest ticket, or a new one for what has ended; raises MAINTENANCE instead of a new one."""
-        if self._orders.closed:
-            latest = await self._store.latest(player_id)
-            if latest is not None and latest.ticket_id != ended:
-                return latest
-            self._orders.require_open()
-        return await self._store.allocate(player_id, room_id, now, ended)
+    async def _latest(self, player_id: str) -> Ticket | None:
+        """The player's latest ticket, whose owner is there; None when there is none or it never came into its queue."""
+        pointer = await self._store.latest(player_id)
+        if pointer is None:
+            return None
+        if pointer.room_id not in self._rooms:
+            await self._end(pointer.room_id, pointer.ticket_id)
+        (ticket,) = await self._store.watch(pointer.room_id, [pointer.ticket_id], _NO_WATCHER, now_ms())
+        self._matcher.wake(pointer.room_id)
+        return ticket
 
     async def expelling(self) -> None:
         """Cancels the tickets of those who have been banned, for ever; Redis may be away for a while."""
@@ -175,20 +185,20 @@ class Desk:
             reserve=player.bot and self._bots_fill,
         )
 
-    async def _enter(self, pointer: Pointer, room_id: str, entry: Entry, *, create: bool) -> Ticket:
+    async def _enter(self, pointer: Pointer, room_id: str, entry: Entry) -> Ticket:
         """The pointer's ticket. One that never came into its queue is made if it is for this room, else ended."""
         now = now_ms()
         if pointer.room_id not in self._rooms:
             await self._end(pointer.room_id, pointer.ticket_id)
-        create &= pointer.room_id == room_id and now - pointer.at_ms < _FRESH_MS
+        create = pointer.room_id == room_id and now - pointer.at_ms < _FRESH_MS
         ticket = await self._store.enter(pointer, entry, now, create=create)
         self._matcher.wake(pointer.room_id)
         return ticket
 
-    async def _in_use(self, player: common_pb2.Player, ticket: Ticket, seat: str) -> bool:
-        """Whether a ticket's table is the one where its player sits."""
+    async def _is_his(self, player: common_pb2.Player, ticket: Ticket, seat: str) -> bool:
+        """Whether a ticket still waits, or its table is the one where its player sits."""
         if ticket.state is not State.MATCHED:
-            return False
+            return ticket.state in LIVE
         return ticket.table_id == seat if seat else await self._seats.sits_at(player, ticket.table_id)
 
     def _known(self, ticket: Ticket, room_id: str, *, new: bool) -> Ticket:

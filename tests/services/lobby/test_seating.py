@@ -10,6 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from ddz.lobby.v1 import lobby_pb2
+from doudizhu.refusal import Refusal
+from servicekit.orders import Orders
 from services.lobby.tables import Tables
 from tests.services.lobby.conftest import Person, Town, refusal_of
 from tests.services.lobby.test_board import report, until
@@ -177,6 +179,35 @@ async def test_one_account_sits_at_one_table(town: Town) -> None:
     # He has left, and the news of it is late: the table's own word counts.
     town.tables.leave(made.table_id, person.id)
     await person.call("Sit", sitting(other.table_id))
+
+
+@pytest.mark.parametrize("why", ["rich", "poor", "ledger", "maintenance"])
+async def test_who_sits_gets_his_seat_whatever_keeps_others_out(
+    town: Town, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise Refusal("MAINTENANCE" if arguments else "UNAVAILABLE", "planted")
+
+    host, person, late = await town.player(), await town.player(), await town.player()
+    made = await create(host, private=True)
+    seat = (await person.call("Sit", sitting(made.table_id, 2, made.code))).seat
+    await report(town, made.table_id, host.id, "", person.id, seq=2)
+
+    async def known() -> bool:
+        profile = (await person.call("GetProfile", lobby_pb2.GetProfileRequest())).profile
+        return bool(profile.table_id == made.table_id)
+
+    await until(known)
+    for each in (person, late):
+        town.ledger.chips[each.id] = {"rich": 50_001, "poor": 1}.get(why, 1_000)
+    if why == "ledger":
+        monkeypatch.setattr(town.ledger, "fault", fail)
+    if why == "maintenance":
+        monkeypatch.setattr(Orders, "require_open", fail)
+    reason = {"rich": "ABOVE_MAXIMUM", "poor": "BELOW_MINIMUM", "ledger": "UNAVAILABLE"}.get(why, "MAINTENANCE")
+    assert (await refusal_of(late.call("Sit", sitting(made.table_id, code=made.code)))).reason == reason
+    for again in (sitting(made.table_id), sitting(made.table_id, 1, made.code)):
+        assert (await person.call("Sit", again)).seat == seat
 
 
 async def test_br_095_leave_and_sit_again_is_one_seat(town: Town) -> None:

@@ -193,6 +193,51 @@ async def test_who_sits_at_a_table_is_sent_back_there(hall: Hall) -> None:
     assert (await players[0].join()).ticket_id == f"{players[0].id}-2"
 
 
+@pytest.mark.parametrize("matched", [False, True])
+@pytest.mark.parametrize("chips", [1, 50_001, None])
+async def test_who_has_a_ticket_finds_it_whatever_keeps_others_out(
+    hall: Hall, chips: int | None, matched: bool
+) -> None:
+    def down() -> None:
+        raise Refusal("UNAVAILABLE", "down")
+
+    player, late = hall.players(2)
+    ticket_id = f"{player.id}-1"
+    if matched:
+        await seated(player, *hall.players(2))
+    else:
+        await player.join()
+    if chips is None:
+        hall.ledger.fault = down
+    for each in (player, late):
+        hall.ledger.chips[each.id] = chips or 1_000
+    reason = {1: "BELOW_MINIMUM", 50_001: "ABOVE_MAXIMUM", None: "UNAVAILABLE"}[chips]
+    assert (await refusal_of(late.join())).reason == reason
+    assert (await player.join()).ticket_id == ticket_id
+    quick = matchmaking_pb2.QuickStartRequest()
+    found = await hall.stub.QuickStart(quick, metadata=identity.metadata(player.player))
+    assert found.ticket.ticket_id == ticket_id
+    assert (await refusal_of(player.join("happy-beginner"))).reason == "LIMIT_REACHED"
+
+
+async def test_a_ticket_whose_owner_is_back_is_matched_again(hall: Hall) -> None:
+    """Who watched it is gone: it waits for its owner, who joins again."""
+    player, *others = hall.players(3)
+    ticket = await player.join()
+    watching = player.watch(ticket.ticket_id)
+    assert (await watching.read()).ticket.state == WAITING
+    watching.cancel()
+    key = f"mm:{{{ROOM}}}:t:{ticket.ticket_id}"
+
+    async def absent() -> bool:
+        return await hall.redis.hget(key, "absent") == b"1"
+
+    await until(absent)
+    assert (await player.join()).ticket_id == ticket.ticket_id
+    await asyncio.gather(*(other.join() for other in others))
+    assert (await player.end_of(ticket.ticket_id)).state == MATCHED
+
+
 async def test_who_sits_by_choice_is_not_queued_until_he_leaves(hall: Hall) -> None:
     from ddz.lobby.v1 import lobby_pb2
 

@@ -191,7 +191,8 @@ class LobbyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Sit(self, request, context):
-        """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat.
+        """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat,
+        whatever his chips and in maintenance too.
         Refuses: NOT_FOUND, FORBIDDEN, ROOM_FULL, SEAT_TAKEN, ALREADY_SEATED, BELOW_MINIMUM, ABOVE_MAXIMUM, TABLE_CLOSED,
         RATE_LIMITED, BANNED, MAINTENANCE.
         """

@@ -70,7 +70,8 @@ class LobbyServiceStub:
     Refuses: NOT_FOUND, RATE_LIMITED.
     """
     Sit: _grpc.UnaryUnaryMultiCallable[_lobby_pb2.SitRequest, _lobby_pb2.SitResponse]
-    """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat.
+    """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat,
+    whatever his chips and in maintenance too.
     Refuses: NOT_FOUND, FORBIDDEN, ROOM_FULL, SEAT_TAKEN, ALREADY_SEATED, BELOW_MINIMUM, ABOVE_MAXIMUM, TABLE_CLOSED,
     RATE_LIMITED, BANNED, MAINTENANCE.
     """
@@ -136,7 +137,8 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     Refuses: NOT_FOUND, RATE_LIMITED.
     """
     Sit: _aio.UnaryUnaryMultiCallable[_lobby_pb2.SitRequest, _lobby_pb2.SitResponse]  # type: ignore[assignment]
-    """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat.
+    """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat,
+    whatever his chips and in maintenance too.
     Refuses: NOT_FOUND, FORBIDDEN, ROOM_FULL, SEAT_TAKEN, ALREADY_SEATED, BELOW_MINIMUM, ABOVE_MAXIMUM, TABLE_CLOSED,
     RATE_LIMITED, BANNED, MAINTENANCE.
     """
@@ -259,7 +261,8 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lobby_pb2.SitRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lobby_pb2.SitResponse, _abc.Awaitable[_lobby_pb2.SitResponse]]:
-        """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat.
+        """Takes a seat, or any free one, at a table of a room of seats by choice; the same caller again gets his seat,
+        whatever his chips and in maintenance too.
         Refuses: NOT_FOUND, FORBIDDEN, ROOM_FULL, SEAT_TAKEN, ALREADY_SEATED, BELOW_MINIMUM, ABOVE_MAXIMUM, TABLE_CLOSED,
         RATE_LIMITED, BANNED, MAINTENANCE.
         """
