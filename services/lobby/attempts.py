@@ -64,23 +64,6 @@ class Attempts:
                 Reason.RATE_LIMITED, f"Too many tries; try again in {left_s} s.", retry_after_s=max(left_s, 1)
             )
 
-    @contextlib.asynccontextmanager
-    async def trying(self, *counted: Counted) -> AsyncIterator[None]:
-        """Counts a try that is judged within; what is raised there is no verdict, and the try is taken back.
-
-        Who gives up himself has tried: otherwise he could have as much work done as he likes. Raises as `count`.
-        """
-        taken: list[Counted] = []
-        try:
-            for limit, subject in counted:
-                await self.count(limit, subject)
-                taken.append((limit, subject))
-            yield
-        except Exception:
-            with contextlib.suppress(*AWAY):  # without Redis it stays counted; what was raised says more
-                await self.take_back(*taken)
-            raise
-
     async def forget(self, limit: Limit, subject: str) -> None:
         """Starts the count anew, after a try that went well."""
         await self._redis.delete(_key(limit, subject))
@@ -89,3 +72,21 @@ class Attempts:
         """Uncounts one try that went well where others share the counter, or that nobody has judged."""
         for limit, subject in counted:
             await self._take_back(keys=[_key(limit, subject)])
+
+
+@contextlib.asynccontextmanager
+async def trying(attempts: Attempts, *counted: Counted) -> AsyncIterator[None]:
+    """Counts a try that is judged within; what is raised there is no verdict, and the try is taken back.
+
+    Who gives up himself has tried: otherwise he could have as much work done as he likes. Raises RATE_LIMITED.
+    """
+    taken: list[Counted] = []
+    try:
+        for limit, subject in counted:
+            await attempts.count(limit, subject)
+            taken.append((limit, subject))
+        yield
+    except Exception:
+        with contextlib.suppress(*AWAY):  # without Redis it stays counted; what was raised says more
+            await attempts.take_back(*taken)
+        raise

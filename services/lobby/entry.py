@@ -67,7 +67,7 @@ class Entry:
         bot = self._terms.allow_bots and device_key.startswith(BOT_KEY_PREFIX)
         device = tokens.digest(device_key)
         counted = () if await self._store.is_guest(device) else self._new_from(address)
-        async with self._attempts.trying(*counted):
+        async with limits.trying(self._attempts, *counted):
             account, created = await self._store.guest(device, bot=bot)
         _require_welcome(account)
         LOGINS.labels("guest", "created" if created else "ok").inc()
@@ -95,7 +95,7 @@ class Entry:
         """
         key, counted = login_name(name), self._new_from(address)
         kept_name = display_name(shown or name[:GREATEST_NAME_LENGTH])
-        async with self._attempts.trying(*counted):
+        async with limits.trying(self._attempts, *counted):
             made = await self._store.register(key, await self._passwords.hash(password), kept_name)
         account = made or await self._proven(key, password, address)
         if account is None:
@@ -147,7 +147,7 @@ class Entry:
         """The account that a name and a password prove, None when one is wrong; one try of so many: RATE_LIMITED."""
         counted = ((limits.NAME_FROM_ADDRESS, f"{key} {address}"), (limits.NAME, key), (limits.ADDRESS, address))
         found = await self._store.by_name(key)  # before it counts: who gives up while Postgres is away has not tried
-        async with self._attempts.trying(*counted):
+        async with limits.trying(self._attempts, *counted):
             right = await self._passwords.matches(found[1] if found else None, password)
         if not right:
             return None
