@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final
 
 from doudizhu.refusal import Refusal
@@ -15,6 +16,12 @@ BOT_KEY_PREFIX: Final = "bot:"
 
 # Unicode general categories: letters, numbers, marks, punctuation, symbols, and the plain space.
 _SHOWN: Final = ("L", "N", "M", "P", "S", "Zs")
+# Of those what is blank or seen by its neighbours alone: fillers, the empty braille cell, variation selectors.
+_HIDDEN: Final = frozenset(
+    "\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b\u180c\u180d\u180e\u180f\u2800\u3164\uffa0\ufffc\U00016fe4\U0001d159"
+) | {chr(code) for selectors in (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0)) for code in selectors}
+_AS_EMOJI: Final = "\ufe0f"  # is seen on a symbol, and in a keycap
+_KEYCAP: Final = "\u20e3"
 _GREATEST_MARKS_IN_A_ROW: Final = 2
 _LOGIN_EXTRA: Final = "._-"
 
@@ -90,18 +97,19 @@ def number_of(player_id: str) -> int:
 def display_name(text: str) -> str:
     """The name as it is kept: NFKC, single spaces, 1 to 16 characters.
 
-    Raises Refusal INVALID for characters that hide, reorder or run over other text, and for names without a letter,
-    number or symbol.
+    Raises Refusal INVALID for characters that hide, reorder or run over other text or are not seen themselves, and for
+    names without a letter, number or symbol.
     """
     name = " ".join(unicodedata.normalize("NFKC", text).split(" ")).strip()
     name = " ".join(part for part in name.split(" ") if part)
     if not 1 <= len(name) <= GREATEST_NAME_LENGTH:
         raise _bad_name(f"must have 1 to {GREATEST_NAME_LENGTH} characters")
+    looked_at = name.replace(_AS_EMOJI + _KEYCAP, _KEYCAP)
+    if not all(_is_seen(character, before) for before, character in pairwise(f" {looked_at}")):
+        raise _bad_name("has a character that cannot be shown")
     marks = 0
     for character in name:
         category = unicodedata.category(character)
-        if not category.startswith(_SHOWN):
-            raise _bad_name("has a character that cannot be shown")
         marks = marks + 1 if category.startswith("M") else 0
         if marks > _GREATEST_MARKS_IN_A_ROW:
             raise _bad_name("has too many accents on one letter")
@@ -122,6 +130,13 @@ def login_name(text: str) -> str:
     if not 2 <= len(name) <= 32 or not fits:
         raise Refusal(Reason.INVALID, "A name to log in by is 2 to 32 letters, digits, '.', '_' or '-'.", field="name")
     return name
+
+
+def _is_seen(character: str, before: str) -> bool:
+    """Whether a character can be shown and is seen next to the one before it."""
+    if character == _AS_EMOJI and unicodedata.category(before) == "So":
+        return True
+    return unicodedata.category(character).startswith(_SHOWN) and character not in _HIDDEN
 
 
 def _bad_name(what: str) -> Refusal:

@@ -23,6 +23,9 @@ from services.lobby.account import GREATEST_NAME_LENGTH, display_name, login_nam
         ("ไก่", "ไก่"),
         ("♠ 7", "♠ 7"),
         ("😀", "😀"),
+        ("👍🏽", "👍🏽"),
+        ("♥\ufe0f A", "♥\ufe0f A"),
+        ("1\ufe0f\u20e3", "1\ufe0f\u20e3"),
     ],
 )
 def test_display_names_are_kept_in_one_form(text: str, kept: str) -> None:
@@ -43,6 +46,7 @@ def test_display_names_are_kept_in_one_form(text: str, kept: str) -> None:
         "a\u0301\u0301\u0301\u0301",
         "\u0301a",
         "\ue000",
+        "a\u1680b",
         "x" * 17,
     ],
 )
@@ -50,6 +54,21 @@ def test_names_that_hide_reorder_or_run_over_are_refused(text: str) -> None:
     with pytest.raises(Refusal) as refused:
         display_name(text)
     assert (refused.value.reason, refused.value.field) == ("INVALID", "display_name")
+
+
+_UNSEEN = (
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180f\u2800\u3164\uffa0\ufe00\ufe0e\ufe0f\ufffc\U00016fe4\U0001d159"
+    "\U000e0100\U000e01ef"
+)
+
+
+@pytest.mark.parametrize("character", _UNSEEN, ids=ascii)
+@pytest.mark.parametrize("before", ["", "Ann", "1", "+", "\u2800"], ids=ascii)
+def test_names_with_what_nobody_sees_are_refused(before: str, character: str) -> None:
+    for text in (before + character, f"{before}{character}B"):
+        with pytest.raises(Refusal) as refused:
+            display_name(text)
+        assert (refused.value.reason, refused.value.field) == ("INVALID", "display_name")
 
 
 @given(st.text(max_size=32))
