@@ -14,7 +14,7 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from servicekit import logs
@@ -39,8 +39,11 @@ POSTGRES_AWAY: Final = (
     OSError,  # TimeoutError too
 )
 
+# Redis is not there, has become a replica, or has no room for what is written.
+_REDIS_AWAY: Final = (RedisConnectionError, RedisTimeoutError, ReadOnlyError, OutOfMemoryError)
+
 # What a call ends with when a server behind us is away: our caller may come again, it is no fault of ours.
-AWAY: Final = (*POSTGRES_AWAY, StoreLost, RedisConnectionError, RedisTimeoutError)
+AWAY: Final = (*POSTGRES_AWAY, StoreLost, *_REDIS_AWAY)
 
 _REDIS_CONNECTIONS: Final = 32
 _REDIS_WAIT_S: Final = 5.0
@@ -60,17 +63,32 @@ async def postgres(dsn: str, *, connections: int) -> AsyncIterator[asyncpg.Pool]
 async def redis(url: str) -> AsyncIterator[Redis]:
     """A client that sends a command again when its connection is lost: what it is given must be safe to repeat.
 
-    Who comes when all connections are busy waits for one.
+    Who comes when all connections are busy waits for one. After a failover all of them lead to the new primary.
     """
     retry = Retry(ExponentialBackoff(cap=0.5, base=0.01), retries=3)
     pool = BlockingConnectionPool.from_url(url, max_connections=_REDIS_CONNECTIONS, timeout=_REDIS_WAIT_S, retry=retry)
-    client = Redis.from_pool(pool)
+    client = _Following.from_pool(pool)
     try:
         await client.ping()
         async with probed("redis", client.ping, RedisError, OSError):
             yield client
     finally:
         await client.aclose()
+
+
+class _Following(Redis):
+    """Follows the primary where one address leads to it (docs/decisions/0016)."""
+
+    async def execute_command(self, *command: Any, **options: Any) -> Any:
+        """The answer; a replica's refusal to write has every connection made anew, and the command sent once again."""
+        execute: Any = super().execute_command
+        pool: Any = self.connection_pool
+        try:
+            return await execute(*command, **options)
+        except ReadOnlyError:
+            await pool.update_active_connections_for_reconnect()
+            await pool.disconnect(inuse_connections=False)
+            return await execute(*command, **options)
 
 
 @contextlib.asynccontextmanager
