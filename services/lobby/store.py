@@ -32,6 +32,9 @@ DELETE FROM lobby.session WHERE token_hash = ANY (ARRAY(
 """
 _FORGET_AT_ONCE: Final = 1000
 _KEEP_USED_TOKENS: Final = timedelta(days=1)
+# Of one family while its used tokens are kept: twenty times what a client needs. None is forgotten sooner to make room:
+# a thief would refresh until that one is gone whose return gives him away.
+GREATEST_REFRESHES: Final = 2000
 # Whoever changes an account's sessions goes alone: a delete does not see the token that another one is about to add.
 _ALONE: Final = "SELECT FROM lobby.account WHERE number = $1 FOR NO KEY UPDATE"
 _AGAIN: Final = """
@@ -151,7 +154,8 @@ class Store:
         """Uses up a token for a new one of its family; None when it is unknown, has run out or was used before.
 
         Within `grace` of its use a token has the same successor again, unless that was used too: its answer was lost.
-        Otherwise it ends its family: one of the two who have it has stolen it (RFC 9700, 4.14.2).
+        Otherwise it ends its family: one of the two who have it has stolen it (RFC 9700, 4.14.2). So does a refresh too
+        many within a day.
         """
         async with self._pool.acquire() as connection, connection.transaction():
             owner = await connection.fetchval("SELECT number FROM lobby.session WHERE token_hash = $1", old_hash)
@@ -172,6 +176,10 @@ class Store:
                 return None
             forget = "DELETE FROM lobby.session WHERE family = $1 AND used_at < now() - $2::interval"
             await connection.execute(forget, row["family"], _KEEP_USED_TOKENS)
+            used = "SELECT count(*) FROM lobby.session WHERE family = $1 AND used_at IS NOT NULL"
+            if await connection.fetchval(used, row["family"]) > GREATEST_REFRESHES:
+                await connection.execute("DELETE FROM lobby.session WHERE family = $1", row["family"])
+                return None
             await _add_token(connection, row["number"], new.token_hash, row["family"], life)
             return Rotated(await _of(connection, row["number"]), new.salt)
 

@@ -471,6 +471,26 @@ async def test_a_refresh_token_whose_successor_was_used_ends_its_family(town: To
         assert (await refusal_of(refreshed(town, session))).reason == "UNAUTHENTICATED"
 
 
+async def test_a_session_that_is_refreshed_again_and_again_ends_alone(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept of it does not grow for ever; what it used up long ago does not count."""
+    monkeypatch.setattr("services.lobby.store.GREATEST_REFRESHES", 3)
+    key = secrets.token_hex(16)
+    other, session = (await town.guest(key)).session, (await town.guest(key)).session
+    theirs = f"lobby.session SET used_at = used_at - interval '2 days' WHERE number = {session.player_id[1:]}"
+    for _ in range(3):
+        session = await refreshed(town, session)
+    town.postgres.psql(f"UPDATE {theirs}", "ddz")
+    for _ in range(3):
+        session = await refreshed(town, session)
+    last = await refusal_of(refreshed(town, session))
+    assert last.reason == "UNAUTHENTICATED"
+    left = f"SELECT count(*) FROM lobby.session WHERE number = {session.player_id[1:]}"
+    assert town.postgres.psql(left, "ddz").strip() == "1"
+    await refreshed(town, other)
+
+
 async def test_refreshes_at_once_give_one_session(town: Town) -> None:
     for _ in range(20):
         session = (await town.guest()).session
