@@ -64,6 +64,7 @@ class Seating:
         _require_free(await self._seats.table_of(player), opened.table_id)
         request = table_pb2.OpenRequest(table_id=opened.table_id, terms=room.terms)
         await remote.ask(self._table.Open(request, timeout=_TIMEOUT_S, metadata=_route(opened.table_id)), "table")
+        await self._tables.keep(player.player_id, request_id, opened)
         return opened, await self._sit(player, opened.table_id, None)
 
     async def sit(self, player: common_pb2.Player, table_id: str, seat: int | None, code: str) -> int:

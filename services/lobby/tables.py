@@ -18,6 +18,7 @@ _PUBLIC: Final = "t"
 _PRIVATE: Final = "x"
 _REQUEST_LIFE_S: Final = 86_400
 _TABLE_LIFE_S: Final = 7 * 86_400
+_UNOPENED_LIFE_S: Final = 600  # of all three, until the table service has opened the table
 _CLOSED: Final = b""
 
 
@@ -42,7 +43,7 @@ class Tables:
         self._redis = redis
 
     async def create(self, player_id: str, request_id: str, room_id: str, *, private: bool) -> Opened:
-        """The table of a request: the same for every repeat of it within a day.
+        """The table of a request: the same for every repeat of it within ten minutes, or a day once it is kept.
 
         Raises Refusal TABLE_CLOSED for the repeat of a request whose table is over: its id must not live twice.
         """
@@ -50,19 +51,31 @@ class Tables:
         code = await self._reserve(table_id) if private else ""
         new = Opened(table_id, room_id, code)
         key = f"lobby:request:{player_id}:{request_id}"
-        kept = await self._redis.set(key, json.dumps(asdict(new)), nx=True, get=True, ex=_REQUEST_LIFE_S)
-        if kept is None:
-            await self._redis.set(f"lobby:table:{table_id}", json.dumps(asdict(new)), ex=_TABLE_LIFE_S)
+        found = await self._redis.set(key, _packed(new), nx=True, get=True, ex=_UNOPENED_LIFE_S)
+        if found is None:
+            await self._redis.set(f"lobby:table:{table_id}", _packed(new), ex=_UNOPENED_LIFE_S)
             return new
-        assert isinstance(kept, bytes)
-        first = Opened(**json.loads(kept))
+        assert isinstance(found, bytes)
+        first = Opened(**json.loads(found))
         if code and code != first.code:  # it is ours when the command was sent again: its first answer was lost
             await self._redis.delete(f"lobby:code:{code}")
         # Whoever made it may have died before this line.
         key = f"lobby:table:{first.table_id}"
-        if await self._redis.set(key, json.dumps(asdict(first)), nx=True, get=True, ex=_TABLE_LIFE_S) == _CLOSED:
-            raise Refusal(Reason.TABLE_CLOSED, "The table of this request has closed.", field="request_id")
+        if await self._redis.set(key, _packed(first), nx=True, get=True, ex=_UNOPENED_LIFE_S) == _CLOSED:
+            raise _over()
         return first
+
+    async def keep(self, player_id: str, request_id: str, opened: Opened) -> None:
+        """Keeps what is known of a table that is open, the request last: it must not outlive the table. Raises as
+        `create`.
+        """
+        key = f"lobby:table:{opened.table_id}"
+        if await self._redis.set(key, _packed(opened), get=True, ex=_TABLE_LIFE_S) == _CLOSED:
+            await self._redis.set(key, _CLOSED, ex=_REQUEST_LIFE_S)
+            raise _over()
+        if opened.code:
+            await self._redis.set(f"lobby:code:{opened.code}", opened.table_id, ex=_TABLE_LIFE_S)
+        await self._redis.set(f"lobby:request:{player_id}:{request_id}", _packed(opened), ex=_REQUEST_LIFE_S)
 
     async def get(self, table_id: str) -> Opened | None:
         """A table that was opened through the lobby."""
@@ -86,5 +99,13 @@ class Tables:
     async def _reserve(self, table_id: str) -> str:
         while True:
             code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_LENGTH))
-            if await self._redis.set(f"lobby:code:{code}", table_id, nx=True, ex=_TABLE_LIFE_S):
+            if await self._redis.set(f"lobby:code:{code}", table_id, nx=True, ex=_UNOPENED_LIFE_S):
                 return code
+
+
+def _packed(opened: Opened) -> str:
+    return json.dumps(asdict(opened))
+
+
+def _over() -> Refusal:
+    return Refusal(Reason.TABLE_CLOSED, "The table of this request has closed.", field="request_id")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 from typing import Any, cast
 
@@ -72,6 +73,50 @@ async def test_a_private_table_is_found_though_its_request_was_sent_again(town: 
     tables = Tables(cast("Any", SentAgain(town.redis)))
     opened = await tables.create("p1", secrets.token_hex(8), ROOM, private=True)
     assert await tables.by_code(opened.code) == opened
+
+
+async def lives(town: Town, person: Person) -> dict[str, int]:
+    """The seconds for which Redis keeps the one request of a person, its table and its code."""
+    [request] = await town.redis.keys(f"lobby:request:{person.id}:*")
+    opened = json.loads(cast("bytes", await town.redis.get(request)))
+    keys = {"request": request, "table": f"lobby:table:{opened['table_id']}", "code": f"lobby:code:{opened['code']}"}
+    return {name: await town.redis.ttl(key) for name, key in keys.items()}
+
+
+async def test_a_table_that_was_not_opened_is_soon_forgotten(town: Town) -> None:
+    def refuse(table_id: str) -> None:
+        raise Refusal("UNAVAILABLE", "planted")
+
+    person = await town.player()
+    request = creation(private=True)
+    town.tables.fault = refuse
+    try:
+        assert (await refusal_of(person.call("CreateTable", request))).reason == "UNAVAILABLE"
+    finally:
+        town.tables.fault = lambda table_id: None
+    assert max((await lives(town, person)).values()) <= 600
+    made = await person.call("CreateTable", request)
+    assert town.tables.opens.count(made.table_id) == 2
+    day = 86_400
+    kept = await lives(town, person)
+    assert all(
+        least < kept[name] <= most
+        for name, (least, most) in {
+            "request": (day - 600, day),
+            "table": (day, 7 * day),
+            "code": (day, 7 * day),
+        }.items()
+    )
+
+
+async def test_a_table_that_closes_as_it_is_opened_stays_closed(town: Town) -> None:
+    tables, request_id = Tables(town.redis), secrets.token_hex(8)
+    opened = await tables.create("p1", request_id, ROOM, private=True)
+    await tables.forget(opened.table_id)
+    for call in (tables.keep("p1", request_id, opened), tables.create("p1", request_id, ROOM, private=True)):
+        with pytest.raises(Refusal, match="TABLE_CLOSED"):
+            await call
+    assert await tables.by_code(opened.code) is None
 
 
 async def test_a_player_opens_only_so_many_tables_a_minute(town: Town) -> None:
