@@ -106,7 +106,10 @@ class Seating:
         return answer.seat
 
     async def _room_of(self, player_id: str, table_id: str, code: str) -> str:
-        """The table's room, after its code was checked; empty when only the table service can know the table."""
+        """The table's room, after its code was checked; empty when only the table service can know the table.
+
+        Raises TABLE_CLOSED, which whoever knows the table's id may know.
+        """
         opened = await self._tables.get(table_id)
         if is_private(table_id):
             await self._tries.count(attempts.CODE, player_id)

@@ -78,23 +78,32 @@ class Tables:
         await self._redis.set(f"lobby:request:{player_id}:{request_id}", _packed(opened), ex=_REQUEST_LIFE_S)
 
     async def get(self, table_id: str) -> Opened | None:
-        """A table that was opened through the lobby."""
+        """A table that was opened through the lobby; raises Refusal TABLE_CLOSED for a day after it has closed."""
         kept = await self._redis.get(f"lobby:table:{table_id}")
+        if kept == _CLOSED:
+            raise Refusal(Reason.TABLE_CLOSED, "This table has closed.", field="table_id")
         return Opened(**json.loads(kept)) if kept else None
 
     async def by_code(self, code: str) -> Opened | None:
         """The private table of a code, however it is spelled."""
         table_id = await self._redis.get(f"lobby:code:{code.upper()}")
-        return await self.get(str(table_id, "ascii")) if isinstance(table_id, bytes) else None
+        return await self._open(str(table_id, "ascii")) if isinstance(table_id, bytes) else None
 
     async def forget(self, table_id: str) -> None:
-        """Drops what is kept of a table that has closed, except that it has, for repeats of its request."""
-        opened = await self.get(table_id)
+        """Drops what is kept of a table that has closed, except that it has, for whoever asks for it."""
+        opened = await self._open(table_id)
         if opened is None:
             return
         await self._redis.set(f"lobby:table:{table_id}", _CLOSED, ex=_REQUEST_LIFE_S)
         if opened.code:
             await self._redis.delete(f"lobby:code:{opened.code}")
+
+    async def _open(self, table_id: str) -> Opened | None:
+        """As `get`, None for one that has closed."""
+        try:
+            return await self.get(table_id)
+        except Refusal:
+            return None
 
     async def _reserve(self, table_id: str) -> str:
         while True:

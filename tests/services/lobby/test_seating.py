@@ -314,6 +314,32 @@ async def test_a_private_table_that_closes_takes_its_code_along(town: Town) -> N
     await until(gone)
 
 
+async def forgotten(town: Town, table_id: str) -> None:
+    """Closes a table; returns when the lobby has heard of it."""
+    await report(town, table_id, seq=9, phase="closed")
+
+    async def heard() -> bool:
+        return await town.redis.strlen(f"lobby:table:{table_id}") == 0
+
+    await until(heard)
+
+
+@pytest.mark.parametrize("private", [False, True])
+async def test_who_comes_to_a_closed_table_is_told_so_and_guesses_at_nothing(town: Town, private: bool) -> None:
+    host, friend = await town.player(), await town.player()
+    made = await create(host, private=private)
+    town.tables.leave(made.table_id, host.id)
+    await forgotten(town, made.table_id)
+    for code in (made.code, "", "WRONG0"):
+        for _ in range(10):
+            refused = await refusal_of(friend.call("Sit", sitting(made.table_id, code=code)))
+            assert (refused.reason, refused.field) == ("TABLE_CLOSED", "table_id")
+        observe = lobby_pb2.ObserveRequest(table_id=made.table_id, seat=0, code=code)
+        assert (await refusal_of(friend.call("Observe", observe))).reason == "TABLE_CLOSED"
+    again = await create(host, private=True)
+    assert (await friend.call("Sit", sitting(again.table_id, code=again.code))).seat == 1
+
+
 @pytest.mark.parametrize("private", [False, True])
 async def test_a_repeat_does_not_open_a_table_again_that_has_closed(town: Town, private: bool) -> None:
     """Its id is that of its hands: a table that lived twice would bring settled hands again."""
@@ -321,12 +347,7 @@ async def test_a_repeat_does_not_open_a_table_again_that_has_closed(town: Town, 
     request = creation(private=private)
     made = await host.call("CreateTable", request)
     opens = town.tables.opens.count(made.table_id)
-    await report(town, made.table_id, seq=9, phase="closed")
-
-    async def forgotten() -> bool:
-        return await town.redis.strlen(f"lobby:table:{made.table_id}") == 0
-
-    await until(forgotten)
+    await forgotten(town, made.table_id)
     codes = await town.redis.keys("lobby:code:*")
     refused = await refusal_of(host.call("CreateTable", request))
     assert (refused.reason, refused.field) == ("TABLE_CLOSED", "request_id")
