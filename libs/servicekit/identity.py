@@ -1,14 +1,19 @@
 """Who calls: the gateway checks the token, strips what clients send, and sets these headers (deploy/envoy).
 
 The token's claims and the headers they become: sub -> x-player-id, avatar -> x-player-avatar, bot -> x-player-bot,
-role -> x-player-role, name -> x-player-name (base64url of UTF-8, as headers are ASCII).
+role -> x-player-role, name -> x-player-name (base64url of UTF-8, as headers are ASCII), exp -> x-player-until.
+
+The gateway looks at a token when a call begins; a stream ends with its token (docs/decisions/0024).
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ipaddress
-from typing import Any, Final
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Final, TypeVar
 
 from ddz.common.v1 import common_pb2
 from doudizhu.refusal import Refusal
@@ -19,8 +24,11 @@ NAME_HEADER: Final = "x-player-name"
 AVATAR_HEADER: Final = "x-player-avatar"
 BOT_HEADER: Final = "x-player-bot"
 ROLE_HEADER: Final = "x-player-role"
+UNTIL_HEADER: Final = "x-player-until"  # the token's end, in seconds since the epoch
 OPERATOR: Final = "operator"  # the role of who may do what is not for players
 FORWARDED_HEADER: Final = "x-forwarded-for"
+
+Frame = TypeVar("Frame")
 
 
 def player_id(context: Any) -> str:
@@ -51,6 +59,42 @@ def operator_id(context: Any) -> str:
 def player_id_or_none(context: Any) -> str:
     """The caller's player id; empty when the gateway set none."""
     return _value(context, PLAYER_HEADER)
+
+
+def ends_at(context: Any) -> float | None:
+    """When the caller's token runs out, by the running loop's clock; None for a call that did not come by the gateway.
+
+    Raises Refusal UNAUTHENTICATED when it has run out: the gateway is lenient with clocks, and lets it in for a minute.
+    """
+    until = _value(context, UNTIL_HEADER)
+    if not until:
+        return None
+    try:
+        left_s = float(until) - time.time()
+    except ValueError:
+        left_s = 0.0
+    if not left_s > 0:
+        raise Refusal(Trouble.UNAUTHENTICATED, "Your token has run out: renew it.")
+    return asyncio.get_running_loop().time() + left_s
+
+
+async def while_good(frames: AsyncIterator[Frame], ends_at: float | None) -> AsyncIterator[Frame]:
+    """The frames of a stream as they come, until they end or it is `ends_at` by the running loop's clock.
+
+    Whoever made `frames` closes them. The time runs only while the next one is waited for: a stream that is being
+    written is never broken off in the middle.
+    """
+    while True:
+        try:
+            async with asyncio.timeout_at(ends_at) as limit:
+                frame = await anext(frames)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            if limit.expired():
+                return
+            raise
+        yield frame
 
 
 def address(context: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from ddz.lobby.v1 import lobby_pb2, lobby_pb2_grpc
-from servicekit.identity import address, player_id
+from servicekit.identity import address, ends_at, player_id, while_good
 from services.lobby.account import number_of
 from services.lobby.board import Board
 from services.lobby.entry import Entry, to_player
@@ -64,8 +64,9 @@ class LobbyServicer(lobby_pb2_grpc.LobbyServiceServicer):
     async def WatchLobby(
         self, request: lobby_pb2.WatchLobbyRequest, context: Any
     ) -> AsyncIterator[lobby_pb2.WatchLobbyResponse]:
+        until = ends_at(context)
         async with contextlib.aclosing(self._board.watch(player_id(context), request.room_id)) as frames:
-            async for frame in frames:
+            async for frame in while_good(frames, until):
                 yield frame
 
     async def CreateTable(self, request: lobby_pb2.CreateTableRequest, context: Any) -> lobby_pb2.CreateTableResponse:

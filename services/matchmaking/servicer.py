@@ -37,9 +37,10 @@ class MatchmakingServicer(matchmaking_pb2_grpc.MatchmakingServiceServicer):
     async def WatchTicket(
         self, request: matchmaking_pb2.WatchTicketRequest, context: Any
     ) -> AsyncIterator[matchmaking_pb2.WatchTicketResponse]:
+        ends_at = identity.ends_at(context)
         room_id = await self._desk.room_of(identity.player_id(context), request.ticket_id)
         async with contextlib.aclosing(self._watching.watch(room_id, request.ticket_id)) as tickets:
-            async for ticket in tickets:
+            async for ticket in identity.while_good(tickets, ends_at):
                 yield matchmaking_pb2.WatchTicketResponse(ticket=_to_proto(ticket))
 
 

@@ -86,7 +86,7 @@ for _book in BOOKS:
     for _result in ("landlord", "farmers", "fled", "voided", "passed"):
         HANDS.labels(_book, _result)
 _TABLES: Final = {stage: TABLES.labels(stage) for stage in Stage}
-for _why in ("done", "gone", "left", "closed", "replaced", "slow", "drain", "malformed", "fault", "lost"):
+for _why in ("done", "gone", "left", "closed", "replaced", "slow", "drain", "expired", "malformed", "fault", "lost"):
     GOODBYES.labels(_why)
 
 

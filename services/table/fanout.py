@@ -19,6 +19,7 @@ _LENGTH_DELIMITED: Final = 2
 _EVENTS: Final = table_pb2.PlayResponse.EVENTS_FIELD_NUMBER << 3 | _LENGTH_DELIMITED
 _ACCEPTED: Final = table_pb2.PlayResponse.ACCEPTED_FIELD_NUMBER << 3 | _LENGTH_DELIMITED
 _ANSWER: Final = table_pb2.Events.ACCEPTED_FIELD_NUMBER << 3 | _LENGTH_DELIMITED
+EXPIRED: Final = "expired"  # the goodbye of a stream whose token has run out
 _WHOLE: Final = 0  # not a field, but a frame that is complete
 
 
@@ -97,6 +98,10 @@ class Stream:
         if not self.said_goodbye:
             self.push("goodbye", table_pb2.Goodbye(reconnect=reconnect, why=why))
             self.said_goodbye = why
+
+    def goodbye_expired(self) -> None:
+        """The token that the stream was opened with has run out: the client comes back with a new one."""
+        self.goodbye(EXPIRED, reconnect=True)
 
     def goodbye_soon(self, why: str, *, reconnect: bool) -> None:
         """The same, behind the answer to the command that has led to it: that is pushed in the loop's next turn."""

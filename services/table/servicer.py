@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Final
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor
@@ -16,13 +17,16 @@ from ddz.table.v1 import table_pb2, table_pb2_grpc
 from doudizhu import Refusal
 from servicekit import errors, identity, ids, metrics, traces
 from servicekit.errors import Trouble
-from services.table.fanout import Stream
+from services.table.actor import Actor
+from services.table.fanout import EXPIRED, Stream
 from services.table.node import Node
 from services.table.steward import Steward
 from services.table.terms import Reason
 from services.table.views import viewer
 from services.table.wire_snapshot import snapshot_to
 from services.table.wire_values import person_from, terms_from
+
+_BACK_S: Final = 10.0  # so long a player whose token has run out may take to come back with a new one
 
 
 class TableServicer:
@@ -45,7 +49,7 @@ class TableServicer:
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
 
     async def Play(self, requests: AsyncIterator[table_pb2.PlayRequest], context: Any) -> AsyncIterator[bytes]:
-        player_id = identity.player_id(context)
+        player_id, ends_at = identity.player_id(context), identity.ends_at(context)
         try:
             first = await anext(requests)
         except StopAsyncIteration:
@@ -57,20 +61,42 @@ class TableServicer:
             raise Refusal(Trouble.INVALID, "the first request names the table", field="table_id")
         ids.bind(table=first.table_id)
         actor, stream = await self._node.attach(first.table_id, player_id, first.after_seq, first.epoch)
-        reader = asyncio.create_task(self._read(first, requests, stream))
+        with self._attached(actor, stream, ends_at):
+            reader = asyncio.create_task(self._read(first, requests, stream))
+            try:
+                async for frame in stream.frames():
+                    yield frame
+            finally:
+                reader.cancel()
+
+    @contextlib.contextmanager
+    def _attached(self, actor: Actor, stream: Stream, ends_at: float | None) -> Iterator[None]:
+        """Says goodbye when the caller's token ends (by the loop's clock), and lets go of the stream in the end."""
+        loop = asyncio.get_running_loop()
+        end = None if ends_at is None else loop.call_at(ends_at, stream.goodbye_expired)
         try:
-            async for frame in stream.frames():
-                yield frame
+            yield
         finally:
-            reader.cancel()
-            self._node.detach(actor, stream)
+            if end is not None:
+                end.cancel()
+            if stream.said_goodbye == EXPIRED:
+                self._node.background(self._detach_late(actor, stream))
+            else:
+                self._node.detach(actor, stream)
+
+    async def _detach_late(self, actor: Actor, stream: Stream) -> None:
+        """He is on his way back with a new token: only if he is not here in time the trustee takes his seat."""
+        await asyncio.sleep(_BACK_S)
+        self._node.detach(actor, stream)
 
     async def _read(
         self, first: table_pb2.PlayRequest, requests: AsyncIterator[table_pb2.PlayRequest], stream: Stream
     ) -> None:
-        """Does a stream's commands one after the other; who sends faster waits."""
+        """Does a stream's commands one after the other; who sends faster waits. After a goodbye none is done: a
+        client may leave it unread and go on sending.
+        """
         request = first
-        while True:
+        while not stream.said_goodbye:
             if request.HasField("command"):
                 with traces.span(f"Play {request.command.WhichOneof('action')}"):
                     await self._command(first.table_id, request, stream)
@@ -110,15 +136,13 @@ class TableServicer:
         return table_pb2.ActResponse(accepted=table_pb2.Accepted(command_id=request.command.command_id, seq=seq))
 
     async def Watch(self, request: table_pb2.WatchRequest, context: Any) -> AsyncIterator[bytes]:
-        player_id = identity.player_id(context)
+        player_id, ends_at = identity.player_id(context), identity.ends_at(context)
         actor, stream = await self._node.attach(
             request.table_id, player_id, request.after_seq, request.epoch, table_pb2.WatchResponse
         )
-        try:
+        with self._attached(actor, stream, ends_at):
             async for frame in stream.frames():
                 yield frame
-        finally:
-            self._node.detach(actor, stream)
 
     async def GetTable(self, request: table_pb2.GetTableRequest, context: Any) -> table_pb2.GetTableResponse:
         player_id = identity.player_id(context)

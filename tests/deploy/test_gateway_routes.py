@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import grpc
+import jwt
 import pytest
 
 from ddz.ledger.v1 import ledger_pb2
@@ -224,9 +225,11 @@ async def test_headers_have_a_limit(own: Door, headers: dict[str, str]) -> None:
 async def test_a_service_is_told_who_calls_and_from_where_whatever_the_caller_says(own: Door) -> None:
     forged = FORGED | {"x-forwarded-for": "192.0.2.7", "x-player-bot": "true"}
     forged |= {"x-player-name": "forged", "x-player-avatar": "7", "x-envoy-original-path": "/v1/tables/forged"}
+    forged |= {"x-player-until": "9" * 10}
     assert await asyncio.to_thread(status, own, "GET", "/v1/balance", bearer(own, "p77") | forged) == 200
     [(_, seen)] = own.services.calls
     assert seen["x-player-id"] == "p77"
+    assert seen["x-player-until"] == str(jwt.decode(own.token("p77"), options={"verify_signature": False})["exp"])
     first, last = str(seen["x-forwarded-for"]).split(",")
     assert (first, last.strip() == "192.0.2.7") == ("192.0.2.7", False)
     assert not {"x-player-bot", "x-player-name", "x-player-avatar", "authorization", *FORGED} & seen.keys()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import grpc
 import yaml
 from nats.aio.msg import Msg
 from prometheus_client import REGISTRY
@@ -257,6 +259,17 @@ async def test_a_player_has_so_many_streams_and_no_more(town: Town) -> None:
 
 async def begun(lobby: Lobby) -> bool:
     return bool(lobby.frames)
+
+
+async def test_a_stream_ends_in_good_order_with_the_token_that_opened_it(town: Town) -> None:
+    person = await town.player()
+    until_s = ("x-player-until", str(time.time() + 1.0))
+    stream = town.stub.WatchLobby(lobby_pb2.WatchLobbyRequest(), metadata=[*person.headers, until_s])
+    first, *_ = [frame async for frame in stream]
+    assert first.snapshot
+    assert await stream.code() is grpc.StatusCode.OK
+    late = town.stub.WatchLobby(lobby_pb2.WatchLobbyRequest(), metadata=[*person.headers, ("x-player-until", "1")])
+    assert (await refusal_of(late.read())).reason == "UNAUTHENTICATED"
 
 
 async def one_frame(person: Person) -> lobby_pb2.WatchLobbyResponse:

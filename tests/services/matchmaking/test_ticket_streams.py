@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
+import grpc
 import pytest
 
 from ddz.matchmaking.v1 import matchmaking_pb2
+from servicekit import identity
 from tests.services.matchmaking.conftest import (
     CLAIMED,
     EXPIRED,
@@ -44,6 +47,19 @@ async def test_the_stream_tells_the_place_and_the_table(hall: Hall) -> None:
     assert {state.state for state in states} <= {WAITING, CLAIMED, MATCHED}
     waits = [state.waited_ms for state in states]
     assert waits == sorted(waits)
+
+
+async def test_a_stream_ends_with_the_token_that_opened_it_and_the_ticket_goes_on(hall: Hall) -> None:
+    players = hall.players(3)
+    ticket = await players[0].join()
+    request = matchmaking_pb2.WatchTicketRequest(ticket_id=ticket.ticket_id)
+    headers = [*identity.metadata(players[0].player), ("x-player-until", str(time.time() + 1.0))]
+    stream = hall.stub.WatchTicket(request, metadata=headers)
+    assert {answer.ticket.state async for answer in stream} == {WAITING}
+    assert await stream.code() is grpc.StatusCode.OK
+    end = asyncio.create_task(players[0].end_of(ticket.ticket_id))
+    await seated(*players[1:], players[0])
+    assert (await end).state == MATCHED
 
 
 async def told(states: list[matchmaking_pb2.Ticket], count: int) -> bool:

@@ -120,8 +120,9 @@ class Client:
     _call: Any = None
     _task: asyncio.Task[None] | None = None
 
-    async def open(self, after_seq: int = 0, epoch: int = 0, *, wait: bool = True) -> Client:
-        self._call = self.stub.Play(metadata=metadata(self.player_id))
+    async def open(self, after_seq: int = 0, epoch: int = 0, *, wait: bool = True, until_s: float = 0.0) -> Client:
+        """Begins the stream; `until_s` (since the epoch) is when its token runs out, 0 = never."""
+        self._call = self.stub.Play(metadata=metadata(self.player_id, until_s))
         await self._call.write(table_pb2.PlayRequest(table_id=self.table_id, after_seq=after_seq, epoch=epoch))
         self._task = asyncio.create_task(self._read())
         if wait:
@@ -192,9 +193,9 @@ class Client:
                 await self._task
 
 
-def metadata(player_id: str) -> tuple[tuple[str, str], ...]:
-    """What the gateway sets."""
-    return (("x-player-id", player_id),)
+def metadata(player_id: str, until_s: float = 0.0) -> tuple[tuple[str, str], ...]:
+    """What the gateway sets; without `until_s` the call is one from inside, without a token."""
+    return (("x-player-id", player_id), *([("x-player-until", str(until_s))] if until_s else []))
 
 
 async def look(node: TableNode, table_id: str, player_id: str) -> events_pb2.Snapshot:

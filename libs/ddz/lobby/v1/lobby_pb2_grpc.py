@@ -233,7 +233,7 @@ class LobbyServiceServicer:
 
     def WatchLobby(self, request, context):
         """The rooms and tables of the lobby as they change: first all of them, then what is new, and at least every 15 s a
-        message that may be empty.
+        message that may be empty. Ends when the caller's token runs out: come back with a new one.
         Refuses: NOT_FOUND, LIMIT_REACHED, BANNED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

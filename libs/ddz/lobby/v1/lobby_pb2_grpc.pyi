@@ -91,7 +91,7 @@ class LobbyServiceStub:
     """The highest ratings or chips, with names and titles."""
     WatchLobby: _grpc.UnaryStreamMultiCallable[_lobby_pb2.WatchLobbyRequest, _lobby_pb2.WatchLobbyResponse]
     """The rooms and tables of the lobby as they change: first all of them, then what is new, and at least every 15 s a
-    message that may be empty.
+    message that may be empty. Ends when the caller's token runs out: come back with a new one.
     Refuses: NOT_FOUND, LIMIT_REACHED, BANNED.
     """
 
@@ -158,7 +158,7 @@ class LobbyServiceAsyncStub(LobbyServiceStub):
     """The highest ratings or chips, with names and titles."""
     WatchLobby: _aio.UnaryStreamMultiCallable[_lobby_pb2.WatchLobbyRequest, _lobby_pb2.WatchLobbyResponse]  # type: ignore[assignment]
     """The rooms and tables of the lobby as they change: first all of them, then what is new, and at least every 15 s a
-    message that may be empty.
+    message that may be empty. Ends when the caller's token runs out: come back with a new one.
     Refuses: NOT_FOUND, LIMIT_REACHED, BANNED.
     """
 
@@ -312,7 +312,7 @@ class LobbyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_lobby_pb2.WatchLobbyResponse], _abc.AsyncIterator[_lobby_pb2.WatchLobbyResponse]]:
         """The rooms and tables of the lobby as they change: first all of them, then what is new, and at least every 15 s a
-        message that may be empty.
+        message that may be empty. Ends when the caller's token runs out: come back with a new one.
         Refuses: NOT_FOUND, LIMIT_REACHED, BANNED.
         """
 

@@ -87,7 +87,8 @@ class MatchmakingServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchTicket(self, request, context):
-        """The ticket's state now and at every change, until it ends. A ticket that nobody watches expires after a while.
+        """The ticket's state now and at every change, until it ends. A ticket that nobody watches expires after a while. Ends
+        too when the caller's token runs out: come back with a new one.
         Refuses: NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -47,7 +47,8 @@ class MatchmakingServiceStub:
     Refuses: NOT_FOUND, TOO_LATE.
     """
     WatchTicket: _grpc.UnaryStreamMultiCallable[_matchmaking_pb2.WatchTicketRequest, _matchmaking_pb2.WatchTicketResponse]
-    """The ticket's state now and at every change, until it ends. A ticket that nobody watches expires after a while.
+    """The ticket's state now and at every change, until it ends. A ticket that nobody watches expires after a while. Ends
+    too when the caller's token runs out: come back with a new one.
     Refuses: NOT_FOUND.
     """
 
@@ -70,7 +71,8 @@ class MatchmakingServiceAsyncStub(MatchmakingServiceStub):
     Refuses: NOT_FOUND, TOO_LATE.
     """
     WatchTicket: _aio.UnaryStreamMultiCallable[_matchmaking_pb2.WatchTicketRequest, _matchmaking_pb2.WatchTicketResponse]  # type: ignore[assignment]
-    """The ticket's state now and at every change, until it ends. A ticket that nobody watches expires after a while.
+    """The ticket's state now and at every change, until it ends. A ticket that nobody watches expires after a while. Ends
+    too when the caller's token runs out: come back with a new one.
     Refuses: NOT_FOUND.
     """
 
@@ -114,7 +116,8 @@ class MatchmakingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _matchmaking_pb2.WatchTicketRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_matchmaking_pb2.WatchTicketResponse], _abc.AsyncIterator[_matchmaking_pb2.WatchTicketResponse]]:
-        """The ticket's state now and at every change, until it ends. A ticket that nobody watches expires after a while.
+        """The ticket's state now and at every change, until it ends. A ticket that nobody watches expires after a while. Ends
+        too when the caller's token runs out: come back with a new one.
         Refuses: NOT_FOUND.
         """
 

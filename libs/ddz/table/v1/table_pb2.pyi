@@ -535,7 +535,9 @@ Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
 
 @_typing.final
 class Goodbye(_message.Message):
-    """The stream ends; reconnect = true asks the client to come back (another node will answer)."""
+    """The stream ends; reconnect = true asks the client to come back (another node will answer). `expired`: the access token
+    that the stream was opened with has run out; the client renews it first, and comes back with after_seq.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -543,7 +545,7 @@ class Goodbye(_message.Message):
     WHY_FIELD_NUMBER: _builtins.int
     reconnect: _builtins.bool
     why: _builtins.str
-    """drain, replaced, slow, closed, left, done, malformed, banned, fault"""
+    """drain, replaced, slow, closed, left, done, malformed, banned, fault, expired, gone"""
     def __init__(
         self,
         *,
