@@ -17,7 +17,9 @@ terms.room_id and terms.matched follow from the room.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +28,7 @@ import protovalidate
 import yaml
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 from prometheus_client import Counter
 
 from ddz.common.v1 import common_pb2
@@ -190,9 +193,16 @@ class Rooms:
 
 
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """What changes when a file of the folder changes: an extended file lies beside the one that extends it."""
+    """What changes when a file of the folder does: an extended file and a rule book lie beside who names them."""
+    found = []
     try:
-        found = [(file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in path.parent.glob("*.yaml")]
+        for file in path.parent.iterdir():
+            if file.name.startswith("."):  # an editor's own
+                continue
+            with contextlib.suppress(FileNotFoundError):  # gone since
+                state = file.stat()
+                if stat.S_ISREG(state.st_mode):
+                    found.append((file.name, state.st_mtime_ns, state.st_size))
     except OSError as error:
         raise RoomsError(f"{path}: cannot be read: {error}.") from None
     return tuple(sorted(found))
@@ -215,6 +225,7 @@ def _extended(document: _Document, name: str, clocks: object) -> tuple[lobby_pb2
     rooms = load(base)
     over = common_pb2.Clocks()
     _fill(document, ("clocks",), clocks, over, "")
+    _check_rules(document, ("clocks",), over, "")
     for room in rooms:
         for field in clocks if isinstance(clocks, Mapping) else ():
             setattr(room.terms.clocks, field, getattr(over, field))
@@ -234,12 +245,7 @@ def _room(document: _Document, path: Path_, entry: object, clocks: object) -> lo
     _fill(document, path, entry, room, name)
     room.terms.room_id = room.room_id
     room.terms.matched = room.seating == lobby_pb2.SEATING_MATCHED
-    try:
-        protovalidate.validate(room, fail_fast=True)
-    except protovalidate.ValidationError as error:
-        violation = error.violations[0].proto
-        field = tuple(element.field_name for element in violation.field.elements) if violation.field else ()
-        raise document.wrong((*path, *field), violation.message, name) from None
+    _check_rules(document, path, room, name)
     _check(document, (*path, "terms"), room)
     return room
 
@@ -322,13 +328,21 @@ def _fill(document: _Document, path: Path_, entry: object, message: Any, room: s
             raise document.wrong(here, f"must be {kind}, not {value!r}", room) from None
 
 
+def _check_rules(document: _Document, path: Path_, message: Message, room: str) -> None:
+    """Raises RoomsError at the first field that is against the rules written in the proto."""
+    try:
+        protovalidate.validate(message, fail_fast=True)
+    except protovalidate.ValidationError as error:
+        violation = error.violations[0].proto
+        field = tuple(element.field_name for element in violation.field.elements) if violation.field else ()
+        raise document.wrong((*path, *field), violation.message, room) from None
+
+
 def _check(document: _Document, path: Path_, room: lobby_pb2.Room) -> None:
     """What no single field can say: the bounds, the book, and that no settlement can overflow (RULES.md section 9)."""
     terms = room.terms
     if terms.base_min_chips > terms.base_max_chips:
         raise document.wrong((*path, "base_max_chips"), "must not be below base_min_chips", room.room_id)
-    if terms.maximum_chips and terms.maximum_chips < terms.minimum_chips:
-        raise document.wrong((*path, "maximum_chips"), "must not be below minimum_chips", room.room_id)
     try:
         book = book_of(terms)
     except Refusal as refusal:
@@ -338,6 +352,9 @@ def _check(document: _Document, path: Path_, room: lobby_pb2.Room) -> None:
         raise document.wrong((*path, field), f": {words}", room.room_id) from None
     if terms.book not in rulebook.BOOKS:
         terms.book_fields_json = json.dumps(rulebook.dump(book), sort_keys=True)
+    if terms.maximum_chips and terms.maximum_chips < (least := least_chips(room)):
+        words = f"must not be below {least}, which a player needs at the least base: nobody could sit down"
+        raise document.wrong((*path, "maximum_chips"), words, room.room_id)
     if terms.base_min_chips != terms.base_max_chips and not book.negotiated_base:
         raise document.wrong((*path, "base_max_chips"), f"must be base_min_chips in {book.id}", room.room_id)
     if not rulebook.fits_int64(book, terms.base_max_chips, terms.initial_multiplier):

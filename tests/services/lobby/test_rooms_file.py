@@ -94,6 +94,7 @@ def test_short_forms_and_default_clocks(tmp_path: Path) -> None:
         ("    book: rob", "    book: bridge", 8, "room one: terms.book"),
         ("    base_max_chips: 20", "    base_max_chips: 4", 20, "room two: terms.base_max_chips must not be below"),
         ("    minimum_chips: 10\n", "    minimum_chips: 10\n    maximum_chips: 9\n", 23, "terms.maximum_chips"),
+        ("    minimum_chips: 10\n", "    minimum_chips: 10\n    maximum_chips: 14\n", 23, "must not be below 15"),
         ("- room_id: two", "- room_id: one", 13, "room one: room_id is used twice"),
         ("- room_id: two", "- room_id: Two!", 13, "room Two!: room_id"),
         ("    clocks: {play_ms: 1}", "    clocks: {play_ms: -1}", 23, "room two: terms.clocks.play_ms"),
@@ -207,6 +208,39 @@ def test_a_file_lays_other_clocks_over_the_rooms_of_another(tmp_path: Path) -> N
     written(tmp_path, GOOD)
     one, two = rooms.load(written(tmp_path, "extends: rooms.yaml\nclocks: {play_ms: 7}\n", "fast.yaml"))
     assert (one.terms.clocks.play_ms, two.terms.clocks.play_ms, one.terms.clocks.auction_ms) == (7, 7, 10_000)
+
+
+def test_a_clock_that_is_laid_over_is_checked_like_any_other(tmp_path: Path) -> None:
+    written(tmp_path, GOOD)
+    path = written(tmp_path, "extends: rooms.yaml\nclocks:\n  auction_ms: 5\n  play_ms: -7\n", "fast.yaml")
+    with pytest.raises(RoomsError, match=r"fast\.yaml:4: clocks\.play_ms must be"):
+        rooms.load(path)
+
+
+def test_the_greatest_of_a_room_may_be_just_what_a_player_needs(tmp_path: Path) -> None:
+    """`classic` asks for three times the base, here at least 15, whatever minimum_chips says."""
+    text = GOOD.replace("    minimum_chips: 10\n", "    minimum_chips: 10\n    maximum_chips: 15\n")
+    _, two = rooms.load(written(tmp_path, text))
+    rooms.admit(two, 15)
+
+
+@pytest.mark.parametrize("name", ["mine.json", "mine.yml", "mine"])
+def test_a_change_of_the_rule_book_is_taken_in_whatever_its_file_is_called(tmp_path: Path, name: str) -> None:
+    fields = rulebook.dump(rulebook.HAPPY) | {"id": "mine"}
+    written(tmp_path, json.dumps(fields), name)
+    known = Rooms(written(tmp_path, GOOD.replace("book: rob", f"book_file: {name}")))
+    assert not known.reload()
+    written(tmp_path, json.dumps(fields | {"bomb_factor": 3}), name)
+    assert known.reload()
+    assert json.loads(known.get("one").terms.book_fields_json)["bomb_factor"] == 3
+
+
+def test_what_an_editor_or_a_folder_does_beside_the_file_is_no_change(tmp_path: Path) -> None:
+    known = Rooms(written(tmp_path, GOOD))
+    written(tmp_path, "5", ".rooms.yaml.swp")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    assert not known.reload()
 
 
 @pytest.mark.parametrize(
