@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Final
 
 from servicekit import logs, metrics
@@ -46,7 +46,8 @@ class Matcher:
         self._wake: dict[str, asyncio.Event] = {}
         self._loops: dict[str, asyncio.Task[None]] = {}
         self._room = asyncio.Semaphore(_OPENING_AT_ONCE)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Claim] = {}  # the claims in hand
+        self._turned_away: set[str] = set()  # rooms that found no place for what they could claim
         self._stopping = False
 
     def wake(self, room_id: str) -> None:
@@ -120,18 +121,47 @@ class Matcher:
         """One look; whether more tickets may be due. While the table service is silent nothing more is claimed."""
         if not self._opener.answering and self._tasks:
             return False
-        async with self._room:  # no claim without somebody to open it
-            due, claims = await self._store.look(room_id, now_ms(), self._owner, _BATCH)
+        places = await self._take_places()
+        if not places:
+            self._turned_away.add(room_id)
+            return False
+        claims: list[Claim] = []
+        try:
+            due, claims = await self._store.look(room_id, now_ms(), self._owner, places)
+        finally:
+            self._give_places(places - len(claims))
         for claim in claims:
-            self._open(room_id, claim)
-        return due == _BATCH
+            self._hold(claim, self._opener.open(room_id, claim)).add_done_callback(lambda _: self._give_places(1))
+        return due == places
+
+    async def _take_places(self) -> int:
+        """Takes as many places as are free, at most a batch: there is no claim without one to open it.
+
+        A claim that waits for its place longer than its lease would be taken over again and again.
+        """
+        taken = 0
+        while taken < _BATCH and not self._room.locked():
+            await self._room.acquire()  # at once
+            taken += 1
+        return taken
+
+    def _give_places(self, count: int) -> None:
+        """Places are free again: rooms that found none look once more."""
+        for _ in range(count):
+            self._room.release()
+        if count:
+            rooms, self._turned_away = self._turned_away, set()
+            for room_id in rooms:
+                self.wake(room_id)
 
     async def _sweep(self, room_id: str, *, everything: bool = False) -> None:
         """Ends what has to end, and takes over claims. With `everything` all that wait are ended."""
         ended, claims = await self._store.sweep(room_id, now_ms(), self._owner, _BATCH, everything=everything)
         for claim in claims:
+            if claim.claim_id in (held.claim_id for held in self._tasks.values()):
+                continue  # it is our own, slower than its lease, which has just been renewed
             log.warning("claim taken over", extra={"room": room_id})
-            self._open(room_id, claim)
+            self._hold(claim, self._open_inherited(room_id, claim))
         for _, why in ended:
             counts.EXPIRIES.labels(room_id, why).inc()
         if ended:
@@ -161,11 +191,17 @@ class Matcher:
                 log.exception("unexpected exception")
             await asyncio.sleep(_RELAY_S)
 
-    def _open(self, room_id: str, claim: Claim) -> None:
-        async def work() -> None:
-            async with self._room:
-                await self._opener.open(room_id, claim)
+    async def _open_inherited(self, room_id: str, claim: Claim) -> None:
+        """Opens it once there is a place: it was claimed already, and cannot do without."""
+        await self._room.acquire()
+        try:
+            await self._opener.open(room_id, claim)
+        finally:
+            self._give_places(1)
 
-        task = asyncio.create_task(work())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _hold(self, claim: Claim, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Does what is to be done with a claim; until then it is in hand."""
+        task = asyncio.create_task(work)
+        self._tasks[task] = claim
+        task.add_done_callback(self._tasks.pop)
+        return task

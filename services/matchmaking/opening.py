@@ -70,6 +70,9 @@ class Opener:
         started = time.monotonic()
         try:
             with counts.OPENING.track_inprogress(), traces.span("OpenTable"):
+                # One that was taken over may have waited for its place longer than its lease.
+                if claim.inherited and not await self._kept(room_id, claim):
+                    return
                 if room_id not in self._rooms:
                     await self._back(room_id, claim, "room gone")
                     return
@@ -126,9 +129,15 @@ class Opener:
                 return False
             await asyncio.sleep(_PAUSE_S[min(attempt, len(_PAUSE_S) - 1)])
             attempt += 1
-            if not await self._store.renew(room_id, claim, self._owner, now_ms()):
-                counts.CLAIMS.labels(room_id, "lost").inc()
+            if not await self._kept(room_id, claim):
                 return False
+
+    async def _kept(self, room_id: str, claim: Claim) -> bool:
+        """Renews the claim's lease; whether the claim is still ours."""
+        kept = await self._store.renew(room_id, claim, self._owner, now_ms())
+        if not kept:
+            counts.CLAIMS.labels(room_id, "lost").inc()
+        return kept
 
     async def _elsewhere(self, claim: Claim, request: table_pb2.OpenRequest) -> list[str]:
         """The tickets of those who sit at another table, by its own word; it is asked only after a report of it."""

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any, cast
 
 import grpc
 import pytest
 
 from ddz.matchmaking.v1 import matchmaking_pb2
+from ddz.table.v1 import table_pb2
 from deploy.local import ports, servers
 from deploy.local.leash import Leash
 from doudizhu.refusal import Refusal
-from servicekit import clients, stream
+from servicekit import clients, metrics, stream
+from services.matchmaking import matcher, opening
+from services.matchmaking.store import Claim
+from tests.services.lobby.doubles import TableHouse
 from tests.services.matchmaking.conftest import MATCHED, ROOM, WAITING, Hall, Open, Person, failing, rooms_file, until
 
 
@@ -152,6 +158,65 @@ async def test_the_claim_of_a_dead_instance_is_taken_over(opened: Open) -> None:
         found = await ends(players, tickets)
         assert {end.state for end in found} == {MATCHED}
         assert len(hall.tables.tables) == 1
+
+
+async def test_no_claim_waits_for_a_place_and_a_slow_table_is_asked_for_once(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Four threes wait, there are two places, and opening takes longer than the lease of a claim."""
+    monkeypatch.setattr(matcher, "_OPENING_AT_ONCE", 2)
+    monkeypatch.setattr(opening, "_TIMEOUT_S", 60.0)
+    go_on, plain = asyncio.Event(), TableHouse.Open
+
+    async def slow(house: TableHouse, request: table_pb2.OpenRequest, context: Any) -> table_pb2.OpenResponse:
+        answer = await plain(house, request, context)
+        await go_on.wait()
+        return answer
+
+    monkeypatch.setattr(TableHouse, "Open", slow)
+    async with opened(claim_s=0.3) as hall:
+
+        async def leases() -> dict[bytes, float]:
+            found: Any = await hall.redis.zrange(f"mm:{{{ROOM}}}:claims", 0, -1, withscores=True)
+            return dict(found)
+
+        try:
+            players = hall.players(12)
+            tickets = await joined(players)
+            await until(lambda: tried(hall, 2))
+            first = await leases()
+            for _ in range(2):
+                await until(lambda: renewed(leases, first))  # noqa: B023
+                first = await leases()
+            assert len(first) == 2
+            assert await hall.redis.zcard(f"mm:{{{ROOM}}}:lease") == 6  # the others wait, and can still cancel
+        finally:
+            go_on.set()
+        found = await ends(players, tickets)
+        assert {end.state for end in found} == {MATCHED}
+        assert set(Counter(hall.tables.opens).values()) == {1}
+        assert "claim taken over" not in caplog.text
+
+
+async def renewed(leases: Callable[[], Awaitable[dict[bytes, float]]], before: dict[bytes, float]) -> bool:
+    now = await leases()
+    return all(lease > before[claim] for claim, lease in now.items() if claim in before)
+
+
+async def test_a_claim_that_was_lost_while_it_waited_for_its_place_is_not_opened() -> None:
+    asked: list[str] = []
+    faults = metrics.FAULTS.labels("opening")._value.get()
+
+    class Store:
+        async def renew(self, room_id: str, claim: Claim, owner: str, now_ms: int) -> bool:
+            asked.append(claim.claim_id)
+            return False
+
+    nobody: Any = None  # is asked anything
+    opener = opening.Opener(cast("Any", {ROOM}), cast("Any", Store()), nobody, nobody, nobody, nobody, "me", 1.0)
+    await opener.open(ROOM, Claim("a-1,b-1,c-1", "e", (b"", b"", b""), (1, 2, 3), inherited=True))
+    assert asked == ["a-1,b-1,c-1"]
+    assert metrics.FAULTS.labels("opening")._value.get() == faults
 
 
 async def test_a_match_that_was_opened_before_the_matcher_died_is_found_again(opened: Open) -> None:
