@@ -61,7 +61,8 @@ class MatchmakingServiceServicer:
 
     def Join(self, request, context):
         """Queues the caller for a room; the same caller again gets the same ticket. ALREADY_SEATED comes with the `table_id` of
-        the table that he still sits at, LIMIT_REACHED when too many wait already.
+        the table that he still sits at, LIMIT_REACHED when he has a ticket in another room, with its `ticket_id` and
+        `room_id`, and with the `table_id` once it is matched.
         Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED, BANNED,
         MAINTENANCE.
         """

@@ -33,7 +33,8 @@ class MatchmakingServiceStub:
     def __new__(cls, channel: _aio.Channel) -> MatchmakingServiceAsyncStub: ...
     Join: _grpc.UnaryUnaryMultiCallable[_matchmaking_pb2.JoinRequest, _matchmaking_pb2.JoinResponse]
     """Queues the caller for a room; the same caller again gets the same ticket. ALREADY_SEATED comes with the `table_id` of
-    the table that he still sits at, LIMIT_REACHED when too many wait already.
+    the table that he still sits at, LIMIT_REACHED when he has a ticket in another room, with its `ticket_id` and
+    `room_id`, and with the `table_id` once it is matched.
     Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED, BANNED,
     MAINTENANCE.
     """
@@ -57,7 +58,8 @@ class MatchmakingServiceAsyncStub(MatchmakingServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Join: _aio.UnaryUnaryMultiCallable[_matchmaking_pb2.JoinRequest, _matchmaking_pb2.JoinResponse]  # type: ignore[assignment]
     """Queues the caller for a room; the same caller again gets the same ticket. ALREADY_SEATED comes with the `table_id` of
-    the table that he still sits at, LIMIT_REACHED when too many wait already.
+    the table that he still sits at, LIMIT_REACHED when he has a ticket in another room, with its `ticket_id` and
+    `room_id`, and with the `table_id` once it is matched.
     Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED, BANNED,
     MAINTENANCE.
     """
@@ -84,7 +86,8 @@ class MatchmakingServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_matchmaking_pb2.JoinResponse, _abc.Awaitable[_matchmaking_pb2.JoinResponse]]:
         """Queues the caller for a room; the same caller again gets the same ticket. ALREADY_SEATED comes with the `table_id` of
-        the table that he still sits at, LIMIT_REACHED when too many wait already.
+        the table that he still sits at, LIMIT_REACHED when he has a ticket in another room, with its `ticket_id` and
+        `room_id`, and with the `table_id` once it is matched.
         Refuses: NOT_FOUND, BELOW_MINIMUM, ABOVE_MAXIMUM, ALREADY_SEATED, LIMIT_REACHED, BANNED,
         MAINTENANCE.
         """
