@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import secrets
 import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator
 
+import jwt
 import pytest
 
 from ddz.table.v1 import events_pb2
@@ -18,6 +20,7 @@ from ddz.table.v1.table_pb2 import AllowObservers, GetTableRequest, Ready
 from ddzclient import Gateway, Player, Refusal, Session, TableGone, TableView, find_table, house
 from deploy.local.folders import ROOT
 from deploy.local.stack import Stack
+from tests.deploy.door import claims, key_of
 
 
 @contextlib.asynccontextmanager
@@ -52,6 +55,23 @@ async def test_the_same_device_key_is_the_same_guest(stack: Stack) -> None:
         assert (first.player_id, first.created, again.created) == (again.player_id, True, False)
         await again.renew()
         assert (await again.profile()).player.player_id == first.player_id
+
+
+async def test_a_stream_outlives_its_token_whatever_the_clients_clock_says(stack: Stack) -> None:
+    """The stream ends with its token. By its clock the client still has a good one, and the gateway would take it."""
+    async with guests(stack, 1) as [session]:
+        table_id = (await session.create_table("happy-beginner")).table_id
+        key_id, key = key_of(stack)
+        ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)
+        short = jwt.encode(claims(sub=session.player_id, exp=ends), key, algorithm="ES256", headers={"kid": key_id})
+        session._tokens.access_token = short
+        async with asyncio.timeout(30), session.table(table_id) as table:
+            while not (table.reconnects and table.connected):  # noqa: ASYNC110, no state tells of it
+                await asyncio.sleep(0.01)
+            assert session._tokens.access_token != short
+            await table.act(AllowObservers(allow=False))
+            seat = table.state.seats[table.state.you]
+            assert (seat.connected, seat.trustee, table.reconnects) == (True, False, 2)
 
 
 async def test_no_bot_plays_where_it_would_not_be_marked_as_one(stack: Stack) -> None:
