@@ -60,7 +60,7 @@ class Session:
     async def register(cls, gateway: Gateway, name: str, password: str, display_name: str = "") -> Self:
         """Makes an account of 2 to 32 and a password of 8 to 128 characters; raises Refusal NAME_TAKEN besides."""
         request = lobby_pb2.RegisterRequest(name=name, password=password, display_name=display_name)
-        await gateway.call(gateway.lobby.Register, request, repeat=False)
+        await gateway.call(gateway.lobby.Register, request)
         return await cls.log_in(gateway, name, password)
 
     @classmethod

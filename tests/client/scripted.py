@@ -42,6 +42,7 @@ class ScriptedLobby(lobby_pb2_grpc.LobbyServiceServicer):
         self.calls: list[tuple[str, str]] = []
         self.expires_at_ms = 2**53
         self.refuse_refresh = False
+        self.registrations_lost = 0
         self.notice = Notice()
         self.on_list_rooms: Callable[[str, Any], Awaitable[None]] | None = None
         self._tokens = 0
@@ -63,6 +64,13 @@ class ScriptedLobby(lobby_pb2_grpc.LobbyServiceServicer):
     async def Login(self, request: lobby_pb2.LoginRequest, context: Any) -> lobby_pb2.LoginResponse:
         self._note("Login", context)
         return lobby_pb2.LoginResponse(session=self._session(), player=Player(player_id="p1"), created=True)
+
+    async def Register(self, request: lobby_pb2.RegisterRequest, context: Any) -> lobby_pb2.RegisterResponse:
+        self._note("Register", context)
+        if self.registrations_lost:
+            self.registrations_lost -= 1
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the answer is lost")
+        return lobby_pb2.RegisterResponse(player=Player(player_id="p1"), session=self._session())
 
     async def Refresh(self, request: lobby_pb2.RefreshRequest, context: Any) -> lobby_pb2.RefreshResponse:
         self._note("Refresh", context)

@@ -102,6 +102,14 @@ async def test_passing_trouble_is_waited_out() -> None:
         assert statuses == []
 
 
+async def test_a_registration_whose_answer_is_lost_is_sent_again() -> None:
+    lobby = scripted_lobby()
+    lobby.registrations_lost = 2
+    async with serve(lobby=lobby) as address, Gateway(address) as gateway:
+        await Session.register(gateway, "anna", "a good password")
+    assert [method for method, _ in lobby.calls] == ["Register", "Register", "Register", "Login"]
+
+
 async def test_a_refusal_keeps_reason_field_and_data() -> None:
     lobby = scripted_lobby()
 

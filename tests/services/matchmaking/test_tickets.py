@@ -12,7 +12,6 @@ from pathlib import Path
 import grpc
 import pytest
 import yaml
-from prometheus_client import REGISTRY
 
 from ddz.admin.v1 import orders_pb2
 from ddz.matchmaking.v1 import matchmaking_pb2
@@ -21,7 +20,6 @@ from servicekit import clients, errors, identity, orders
 from tests.services.lobby.conftest import refusal_of
 from tests.services.matchmaking.conftest import (
     CANCELLED,
-    EXPIRED,
     MATCHED,
     ROOM,
     ROOMS_FILE,
@@ -387,31 +385,3 @@ async def test_br_093_leaving_at_the_instant_of_the_start_is_in_time_or_too_late
 
 async def has_table(hall: Hall, player_id: str) -> bool:
     return bool(hall.tables_of(player_id))
-
-
-# ---- the rooms file -------------------------------------------------------------------------------------------------
-
-
-async def test_rooms_change_without_a_restart(opened: Open, tmp_path: Path) -> None:
-    file = tmp_path / "rooms.yaml"
-    content = yaml.safe_load(ROOMS_FILE.read_text())
-    file.write_text(json.dumps(content))
-    async with opened(rooms_file=str(file)) as hall:
-        player = hall.player()
-        ticket = await player.join()
-        watching = asyncio.create_task(player.end_of(ticket.ticket_id))
-        content["rooms"] = [room for room in content["rooms"] if room["room_id"] != ROOM]
-        content["rooms"].append({**content["rooms"][0], "room_id": "new-room"})
-        file.write_text(json.dumps(content))
-        assert (await watching).state == EXPIRED
-        assert (await refusal_of(player.join())).reason == "NOT_FOUND"
-        await seated(player, *hall.players(2), room_id="new-room")
-        refused = {"result": "refused"}
-        before = REGISTRY.get_sample_value("ddz_rooms_reloads_total", refused) or 0
-
-        async def noticed() -> bool:
-            return (REGISTRY.get_sample_value("ddz_rooms_reloads_total", refused) or 0) > before
-
-        file.write_text("rooms: 5")
-        await until(noticed)
-        await hall.player().join("new-room")
