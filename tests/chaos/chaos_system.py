@@ -24,12 +24,13 @@ from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddz.table.v1 import table_pb2
 from ddzclient import Gateway, Refusal
 from ddzclient.errors import ClientError
+from ddzclient.table import Action
 from deploy.local import folders, gateway, ports, stack
 from deploy.local.leash import Leash
 from servicekit import server
+from tests.chaos.acknowledged import Acknowledged
 from tests.chaos.chaos_table import differing
 from tests.chaos.table_audit import appended, check_acknowledged, check_ledger, read_logs
-from tests.chaos.table_player import Acknowledged
 from tests.chaos.wreck import Wreck, keep_the_log_whole, small_disk
 from tests.e2e.proxy import proxy
 from tests.load.meter import Meter
@@ -64,8 +65,9 @@ async def crowd(address: str, count: int, seed: int, leaves_at_s: float) -> Asyn
     """People of all kinds, who leave at that moment of the loop's clock when they have ended their hand."""
     acknowledged: list[Acknowledged] = []
 
-    def remember(table: TimedTable, command_id: str, seq: int) -> None:
-        acknowledged.append(Acknowledged(table.table_id, table.player_id, command_id, seq))
+    def remember(table: TimedTable, action: Action, command_id: str, seq: int) -> None:
+        name = action.DESCRIPTOR.name
+        acknowledged.append(Acknowledged(table.table_id, table.player_id, command_id, name, seq))
 
     async with contextlib.AsyncExitStack() as held:
         connections = -(-count // PEOPLE_A_CONNECTION)

@@ -21,6 +21,7 @@ from ddzclient.table import Action, TableView
 from doudizhu import default_action
 from doudizhu import hand as rules
 from doudizhu.refusal import Refusal
+from tests.chaos.acknowledged import Acknowledged
 
 _TOKEN_LIFE_S: Final = 6 * 3600
 _LOOK_AGAIN_S: Final = 1.0
@@ -31,16 +32,6 @@ _BETWEEN_HANDS: Final = {
     events_pb2.PHASE_READY,
     events_pb2.PHASE_COUNTDOWN,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """A command that was answered: its events end at seq."""
-
-    table_id: str
-    player_id: str
-    command_id: str
-    seq: int
 
 
 @dataclass
@@ -121,7 +112,8 @@ class Seat:
         except Refusal:
             self._orders.refused += 1
             return
-        self._orders.acknowledged.append(Acknowledged(self.table_id, self.player_id, command_id, seq))
+        name = action.DESCRIPTOR.name
+        self._orders.acknowledged.append(Acknowledged(self.table_id, self.player_id, command_id, name, seq))
 
     def _answer(self, state: events_pb2.Snapshot) -> Action | None:
         phase, seat = state.clock.phase, state.seats[state.you]

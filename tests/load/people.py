@@ -39,7 +39,8 @@ class World:
     """What all people of a process share.
 
     They share connections as well, a few people one. Commands wait while `go` is not set; `tables` are those that
-    somebody is at; `acknowledged` is told of each command that was answered: table, its id, the last event's number.
+    somebody is at; `acknowledged` is told of each command that was answered: table, action, id, the last event's
+    number.
     """
 
     gateways: Sequence[Gateway]
@@ -49,7 +50,7 @@ class World:
     meter: Meter
     go: asyncio.Event
     tables: set[TimedTable] = field(default_factory=set)
-    acknowledged: Callable[[TimedTable, str, int], None] = lambda _table, _command_id, _seq: None
+    acknowledged: Callable[[TimedTable, Action, str, int], None] = lambda _table, _action, _id, _seq: None
 
 
 class TimedTable(TableView):
@@ -80,7 +81,7 @@ class TimedTable(TableView):
             self._world.meter.count(f"refused:{refusal.reason}")
             raise
         self._world.meter.time("act", time.perf_counter() - began)
-        self._world.acknowledged(self, command_id, seq)
+        self._world.acknowledged(self, action, command_id, seq)
         return seq
 
 

@@ -40,11 +40,15 @@ _BUSY: Final = (Stage.OPENING, Stage.HAND, Stage.SETTLING, Stage.COUNTDOWN)
 
 
 class Audit:
-    """`hands` counts those that are over in the ledger, settled or void; `books` and `ends` say of which kind."""
+    """`hands` counts those that are over in the ledger, settled or void; `books` and `ends` say of which kind.
+
+    `sent`: the action of every command, by its person and id.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.tables: dict[str, Known] = {}
+        self.sent: dict[tuple[str, str], str] = {}
         self.hands = 0
         self.books: Counter[str] = Counter()
         self.ends: Counter[str] = Counter()
@@ -87,7 +91,7 @@ class Audit:
         world.trace.add(world.loop.time(), f"append {table_id}", entry)
         known = self.tables.get(table_id)
         if known is None:
-            known = self.tables[table_id] = Known(table_id)
+            known = self.tables[table_id] = Known(table_id, self.sent)
         try:
             known.append(version, new, entry, world.loop.time())
             self._check_results(known)

@@ -6,6 +6,7 @@ A mutation replaces functions while it lasts: (where, name, what stands there in
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -19,6 +20,7 @@ import services.table.hands
 import services.table.log
 import services.table.node
 import services.table.replica
+import services.table.wire_commands
 from doudizhu.hand import Dealt
 from doudizhu.hand import Phase as HandPhase
 from services.table import life, log, wire
@@ -105,6 +107,16 @@ def _twice(original: Any) -> Any:
             original(draft)
 
     return expire
+
+
+def _throwing_away(original: Any) -> Any:
+    """One in twenty commands of live hands is answered, and that is all."""
+
+    def command_from(table: Any, player_id: str, command: Any) -> Any:
+        drawn = zlib.crc32(f"{player_id} {command.command_id}".encode()) % 20
+        return None if not drawn and table.stage is Stage.HAND else original(table, player_id, command)
+
+    return command_from
 
 
 def _settling_voids(original: Any) -> Any:
@@ -205,6 +217,11 @@ MUTATIONS: Final = (
         "a repeated command that acts again",
         "has acted twice",
         ((services.table.log.Answers, "get", lambda _original: lambda _self, _key: None),),
+    ),
+    Mutation(
+        "a command that is acknowledged and thrown away",
+        "and was thrown away",
+        ((services.table.wire_commands, "command_from", _throwing_away),),
     ),
     Mutation(
         "a void hand that is settled",

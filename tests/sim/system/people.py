@@ -273,6 +273,8 @@ class Person:
         self._commands += 1
         command = table_pb2.Command(command_id=f"c{self._commands}", **action)
         self._sent = command.command_id, action
+        (body,) = action.values()
+        self._world.audit.sent[self.player_id, command.command_id] = body.DESCRIPTOR.name
         world, rng = self._world, self._rng
         world.loop.call_later(world.chance.delay_s(), self._arrive, link, command)
         if world.chance.strikes("command sent twice", 0.03):

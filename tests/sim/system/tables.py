@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,7 @@ from services.table import events, log
 from services.table.clocks import clock
 from services.table.table import Result, Table
 from services.table.views import viewer
+from tests.chaos.acknowledged import ALWAYS_LOGGED
 from tests.sim.system.frames import Frame, Told, cards_of_snapshot, mask_of
 from tests.sim.system.loop import EPOCH_MS
 
@@ -35,10 +37,14 @@ class Moment:
 
 
 class Known:
-    """`append` takes entries in as they come into the log; `told` checks what a person is sent."""
+    """`append` takes entries in as they come into the log; `told` checks what a person is sent.
 
-    def __init__(self, table_id: str) -> None:
+    `sent`: the action of every command, by its message's name.
+    """
+
+    def __init__(self, table_id: str, sent: Mapping[log.Key, str]) -> None:
         self.table_id = table_id
+        self._sent = sent
         self.table: Table | None = None
         self.outcomes: dict[str, Outcome] = {}
         self.new_results: list[Result] = []
@@ -201,5 +207,8 @@ class Known:
         if seq > self.table.seq:
             raise Violation(f"{command_id} is acknowledged at event {seq} of {self.table_id}, which is not in the log")
         acted = self._commands.get((player_id, command_id))
+        action = self._sent[player_id, command_id]
+        if acted is None and action in ALWAYS_LOGGED:
+            raise Violation(f"{command_id} of {player_id}, a {action}, is acknowledged at {seq}, and was thrown away")
         if acted is not None and acted != seq:
             raise Violation(f"{command_id} is acknowledged at event {seq}, and acted at {acted}")
