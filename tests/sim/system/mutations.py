@@ -20,6 +20,7 @@ import services.table.hands
 import services.table.log
 import services.table.node
 import services.table.replica
+import services.table.views
 import services.table.wire_commands
 from doudizhu.hand import Dealt
 from doudizhu.hand import Phase as HandPhase
@@ -78,6 +79,11 @@ def _leaking(original: Any) -> Any:
         return replace(seen, hands=tuple(hands))
 
     return view_event
+
+
+def _without_leave(original: Any) -> Any:
+    """Whoever observes a seat sees its cards, whether its player allows it or not."""
+    return lambda seat, observing, sees: original(seat, observing, seat if observing else sees)
 
 
 def _known_actor(original: Any) -> Any:
@@ -194,6 +200,12 @@ MUTATIONS: Final = (
         "a view that leaks one card",
         "is told the cards",
         ((doudizhu, "view_event", _leaking),),
+    ),
+    Mutation(
+        "a viewer that does not ask for a seat's leave",
+        "is told the cards",
+        ((services.table.views, "Viewer", _without_leave),),
+        seed=5,
     ),
     Mutation(
         "a push before the append",

@@ -11,16 +11,16 @@ from doudizhu.hand import Dealt, Fled, LandlordSet, Played, Redealing, Shown, Vo
 from services.table import events, log
 from services.table.clocks import clock
 from services.table.table import Result, Table
-from services.table.views import viewer
 from tests.chaos.acknowledged import ALWAYS_LOGGED
 from tests.sim.system.frames import Frame, Told, cards_of_snapshot, mask_of
 from tests.sim.system.loop import EPOCH_MS
+from tests.sim.system.places import Places
 
 if TYPE_CHECKING:
     from tests.sim.system.streams import Link
 
 _ALL: Final = (1 << 54) - 1
-_TABLES_KEPT: Final = 600  # states by event, for frames that are still on their way
+_MOMENTS_KEPT: Final = 600  # by event, for frames that are still on their way
 
 
 class Violation(AssertionError):
@@ -29,11 +29,11 @@ class Violation(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The table after an event, and the cards that everybody, and each seat, knows by then."""
+    """After an event: the cards that everybody, and each seat, knows by then, and who may see those of a seat."""
 
-    table: Table
     public: int
     own: tuple[int, int, int]
+    places: Places
 
 
 class Known:
@@ -53,6 +53,7 @@ class Known:
         self._moments: dict[int, Moment] = {}
         self._public = 0
         self._own = (0, 0, 0)
+        self._places = Places()
         self._commands: dict[log.Key, int] = {}
         self._ends: set[int] = set()
         self._seeds: dict[bytes, int] = {}  # server seed -> the event that reveals it; 0 = not yet
@@ -87,8 +88,9 @@ class Known:
             self._in_time(before, one)
         table = self.table = log.fold(self.table_id, before, one)
         self._learn(one.event, table)
-        self._moments[one.seq] = Moment(table, self._public, self._own)
-        self._moments.pop(one.seq - _TABLES_KEPT, None)
+        self._places = self._places.after(one.event)
+        self._moments[one.seq] = Moment(self._public, self._own, self._places)
+        self._moments.pop(one.seq - _MOMENTS_KEPT, None)
 
     def _in_time(self, before: Table, one: events.Stamped) -> None:
         """No clock goes back, and the server acts for a seat only when its clock has run out."""
@@ -195,8 +197,12 @@ class Known:
         moment = self._moments.get(seq)
         if not cards or moment is None or not cards & ~moment.public:
             return
-        sees = viewer(moment.table, link.player_id).sees
-        secret = cards & ~moment.public & ~(0 if sees is None else moment.own[sees])
+        secret = cards & ~moment.public
+        seats = moment.places.sees(link.player_id)
+        if moment.own == self._own:  # what he has missed is told as he may see it now
+            seats += self._places.sees(link.player_id)
+        for seat in seats:
+            secret &= ~moment.own[seat]
         if secret:
             found = [card for card in range(54) if secret >> card & 1]
             raise Violation(f"{link.player_id} is told the cards {found} by {what} {seq} of {self.table_id}")
