@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
+from tests.sim.system.loop import GREATEST_SKEW_MS
 from tests.sim.system.processes import INSTANCES, Instance
 
 if TYPE_CHECKING:
     from tests.sim.system.world import World
 
 _MEAN_S: Final = 4.0  # between two faults
-_GREATEST_SKEW_MS: Final = 1_500
 
 
 class Faults:
@@ -72,7 +72,7 @@ class Faults:
             self._later(3.0, 3.5, lambda: self._world.restart(instance))
 
     async def _skew(self) -> None:
-        self._any("table").process.skew_ms = self._world.chance.rng.randint(-_GREATEST_SKEW_MS, _GREATEST_SKEW_MS)
+        self._any("table").process.skew_ms = self._world.chance.rng.randint(-GREATEST_SKEW_MS, GREATEST_SKEW_MS)
 
     async def _redis(self) -> None:
         self._world.redis.up = False

@@ -14,6 +14,7 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final
 
 EPOCH_MS: Final = 1_700_000_000_000  # what the wall clocks show when a run begins
+GREATEST_SKEW_MS: Final = 1_500  # of a process's wall clock
 
 _PRUNE_AT: Final = 256
 

@@ -16,6 +16,7 @@ import services.ledger.grants
 import services.ledger.ledger
 import services.ledger.relay
 import services.table.actor
+import services.table.clocks
 import services.table.hands
 import services.table.log
 import services.table.node
@@ -25,7 +26,7 @@ import services.table.wire_commands
 from doudizhu.hand import Dealt
 from doudizhu.hand import Phase as HandPhase
 from services.table import life, log, wire
-from services.table.table import Stage
+from services.table.table import Phase, Stage
 from tests.sim.system.lobby_store import StatisticsPool
 from tests.sim.system.postgres import Postgres
 from tests.sim.system.redis import Redis
@@ -113,6 +114,16 @@ def _twice(original: Any) -> Any:
             original(draft)
 
     return expire
+
+
+def _short(original: Any) -> Any:
+    """Every wait but that for a turn ends 100 ms early."""
+
+    def phase_deadline(table: Any, phase: Any) -> Any:
+        deadline = original(table, phase)
+        return deadline - 100 if deadline and phase in (Phase.SEED, Phase.SHOW_WINDOW, Phase.COUNTDOWN) else deadline
+
+    return phase_deadline
 
 
 def _throwing_away(original: Any) -> Any:
@@ -219,6 +230,17 @@ MUTATIONS: Final = (
         "a deadline that acts twice",
         "before its deadline",
         ((services.table.hands, "expire", _twice),),
+    ),
+    Mutation(
+        "waits that are too short",
+        "before its deadline",
+        ((services.table.clocks, "_phase_deadline", _short),),
+    ),
+    Mutation(
+        "a trustee after one time-out",
+        "after 1 time-outs",
+        ((services.table.hands, "MISSES", lambda _original: 1),),
+        seed=2,
     ),
     Mutation(
         "an outbox row that is deleted before the acknowledgement",

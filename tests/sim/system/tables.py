@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from doudizhu import Outcome
 from doudizhu.hand import Dealt, Fled, LandlordSet, Played, Redealing, Shown, Voided, Won
 from services.table import events, log
-from services.table.clocks import clock
 from services.table.table import Result, Table
 from tests.chaos.acknowledged import ALWAYS_LOGGED
 from tests.sim.system.frames import Frame, Told, cards_of_snapshot, mask_of
-from tests.sim.system.loop import EPOCH_MS
+from tests.sim.system.loop import EPOCH_MS, GREATEST_SKEW_MS
 from tests.sim.system.places import Places
+from tests.sim.system.waits import Waits
 
 if TYPE_CHECKING:
     from tests.sim.system.streams import Link
@@ -54,6 +54,7 @@ class Known:
         self._public = 0
         self._own = (0, 0, 0)
         self._places = Places()
+        self._waits = Waits()
         self._commands: dict[log.Key, int] = {}
         self._ends: set[int] = set()
         self._seeds: dict[bytes, int] = {}  # server seed -> the event that reveals it; 0 = not yet
@@ -87,19 +88,21 @@ class Known:
         if before is not None:
             self._in_time(before, one)
         table = self.table = log.fold(self.table_id, before, one)
+        self._waits.take(one, None if before is None else before.hand, table.hand)
         self._learn(one.event, table)
         self._places = self._places.after(one.event)
         self._moments[one.seq] = Moment(self._public, self._own, self._places)
         self._moments.pop(one.seq - _MOMENTS_KEPT, None)
 
     def _in_time(self, before: Table, one: events.Stamped) -> None:
-        """No clock goes back, and the server acts for a seat only when its clock has run out."""
+        """No clock goes back, none is further ahead than nodes' clocks are, and no wait ends before its time."""
         if one.at_ms < before.since_ms:
             raise Violation(f"{self.table_id}: event {one.seq} is from before what it follows on")
-        if isinstance(one.event, events.Move) and one.event.by_trustee:
-            due_ms = clock(before).deadline_ms
-            if one.at_ms < due_ms:
-                raise Violation(f"{self.table_id}: event {one.seq} acts {due_ms - one.at_ms} ms before its deadline")
+        if one.at_ms > self.appended_ms + GREATEST_SKEW_MS:
+            raise Violation(f"{self.table_id}: event {one.seq} is from {one.at_ms - self.appended_ms} ms ahead")
+        early = self._waits.early(one, before.hand)
+        if early:
+            raise Violation(f"{self.table_id}: {early}")
 
     def _learn(self, event: events.Event, table: Table) -> None:
         """Who knows which cards now, and what is told of ends."""
