@@ -2,8 +2,9 @@
 
 Each service, Postgres, Valkey, NATS and Envoy are killed with -9 and paused, connections of clients, Redis and
 Postgres are cut, and Valkey's disk is filled (as root; otherwise that is left out, and said so). Every acknowledged
-command must stand in its log once, every finished hand be settled once, the books be right, nobody be stuck, and all
-clients see the same tables in the end. The last line is JSON; the exit status is 1 when not.
+command must stand in its log once, every finished hand be settled once, the books be right, nobody be stuck, all
+clients see the same tables in the end, and no service log a fault of our own. The last line is JSON; the exit status is
+1 when not.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from deploy.local.leash import Leash
 from servicekit import server
 from tests.chaos.acknowledged import Acknowledged
 from tests.chaos.chaos_table import differing
-from tests.chaos.table_audit import appended, check_acknowledged, check_ledger, read_logs
+from tests.chaos.table_audit import appended, check_acknowledged, check_ledger, faults_of_our_own, read_logs
 from tests.chaos.wreck import Wreck, keep_the_log_whole, small_disk
 from tests.e2e.proxy import proxy
 from tests.load.meter import Meter
@@ -153,7 +154,8 @@ async def audit(running: stack.Stack, people: Crowd, wrong: list[str]) -> dict[s
         entries = appended(running.folder / "valkey")
         logs = read_logs(entries, entries)
         faults, settled = await check_ledger(logs, ledger_pb2_grpc.LedgerServiceStub(channel), internal)
-    wrong += [*logs.wrong, *check_acknowledged(logs, people.acknowledged), *faults]
+    ours = faults_of_our_own(running.fleet.processes)
+    wrong += [*logs.wrong, *check_acknowledged(logs, people.acknowledged), *faults, *ours]
     for sentence in wrong[:20]:
         print(f"WRONG {sentence[:600]}", flush=True)
     meter = people.world.meter
@@ -168,6 +170,7 @@ async def audit(running: stack.Stack, people: Crowd, wrong: list[str]) -> dict[s
         **settled,
         "streams_made_anew": meter.counts["streams_made_anew"],
         "refused": meter.of("refused"),
+        "faults_of_our_own": len(ours),
         "errors_in_chaos": meter.of("error"),
         "wrong": len(wrong),
     }

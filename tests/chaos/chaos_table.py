@@ -3,7 +3,8 @@
 Players come through the gateway; Envoy, NATS, the ledger and the connection to Redis are interrupted besides.
 
 Every acknowledged command must stand in its log exactly once, every finished hand be settled exactly once, no table
-be stuck, and all clients see the same table in the end. The last line is JSON; the exit status is 1 when not.
+be stuck or stand still for long after a death (standstill.py), all clients see the same table in the end, every table
+close when all have gone, and no service log a fault of our own. The last line is JSON; the exit status is 1 when not.
 """
 
 from __future__ import annotations
@@ -29,8 +30,16 @@ from ddz.table.v1 import events_pb2, table_pb2, table_pb2_grpc
 from deploy.local import folders
 from deploy.local.leash import Leash
 from servicekit import server
-from tests.chaos.table_audit import appended, check_acknowledged, check_ledger, read_logs, standstills
-from tests.chaos.table_player import Orders, Seat
+from tests.chaos.standstill import Ended, standstills
+from tests.chaos.table_audit import (
+    appended,
+    check_acknowledged,
+    check_closed,
+    check_ledger,
+    faults_of_our_own,
+    read_logs,
+)
+from tests.chaos.table_player import LONGEST_PACE, Orders, Seat
 from tests.chaos.table_rig import Rig, rig, terms
 from tests.services.table.stack import is_serving
 
@@ -38,6 +47,7 @@ KILL_EVERY_S = (1.0, 2.0)
 INTERRUPT_EVERY_S = (8.0, 14.0)
 LOOKS_AT_ONCE = 16
 ALLOWED_MS = 3_000
+CLOSED_WITHIN_S = 150.0  # an empty table is kept for a while, and one that was forgotten is reviewed each minute
 BOOKS = ("classic", "happy", "rob")
 
 
@@ -174,13 +184,29 @@ async def converge(rig: Rig, seats: list[Seat], timeout_s: float) -> list[str]:
                 with contextlib.suppress(grpc.aio.AioRpcError):
                     async with at_once:
                         answer = await look(request, metadata=(("x-player-id", seat.player_id),), timeout=5)
-                    difference = differing(answer.snapshot, seat.view.state)
+                    difference = "it has not been let in"
+                    if seat.entered:
+                        difference = differing(answer.snapshot, seat.view.state)
                     if not difference:
                         return ""
                 await asyncio.sleep(0.5)
             return f"{seat.player_id} sees another table: {difference}"
 
         return [found for found in await asyncio.gather(*map(see, seats)) if found]
+
+
+async def all_closed(rig: Rig) -> None:
+    """Waits until no table has a deadline any more, which closed ones have not; those that never close are told later.
+
+    Raises what Redis raises.
+    """
+    until = time.monotonic() + CLOSED_WITHIN_S
+    async with Redis.from_url(rig.valkey.url) as redis:
+        while time.monotonic() < until:
+            keys = [key async for key in redis.scan_iter(match="*:deadlines")]
+            if not sum([await redis.zcard(key) for key in keys]):
+                return
+            await asyncio.sleep(1.0)
 
 
 def differing(one: events_pb2.Snapshot, other: events_pb2.Snapshot) -> str:
@@ -228,6 +254,8 @@ async def run(rig: Rig, arguments: argparse.Namespace) -> dict[str, Any]:
         for task in late:
             task.cancel()
         await asyncio.gather(*playing, return_exceptions=True)
+    print("the tables close …", flush=True)
+    await all_closed(rig)
     return await audit(rig, tables, orders, chaos, ended_ms, wrong)
 
 
@@ -240,7 +268,11 @@ async def audit(
             logs, ledger_pb2_grpc.LedgerServiceStub(channel), ledger_pb2_grpc.LedgerInternalServiceStub(channel)
         )
     wrong = [*orders.wrong, *wrong, *logs.wrong, *check_acknowledged(logs, orders.acknowledged), *faults]
-    still = standstills(logs, chaos.deaths_ms, chaos.away, ended_ms, ALLOWED_MS)
+    ours = faults_of_our_own(victim.process for victim in (rig.ledger, *rig.nodes))
+    wrong += [*check_closed(logs, tables), *ours]
+    still = standstills(
+        logs.steps, Ended(chaos.deaths_ms, chaos.away, ended_ms), ALLOWED_MS, int(1000 * LONGEST_PACE * orders.pace_s)
+    )
     for sentence in wrong[:20]:
         print(f"WRONG {sentence[:600]}", flush=True)
     return {
@@ -253,6 +285,8 @@ async def audit(
         ),
         "refused": orders.refused,
         "reconnects": orders.reconnects,
+        "tables_closed": len(logs.closed),
+        "faults_of_our_own": len(ours),
         "hands_finished": len(logs.finished),
         **settled,
         "after_a_death": still,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,27 +13,26 @@ import hiredis
 from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddz.table.v1 import events_pb2
+from deploy.local.process import Process
 from services.table import log
 from services.table.table import Table
 from tests.chaos.acknowledged import ALWAYS_LOGGED, Acknowledged
+from tests.chaos.standstill import Step, step_of
 
 
 @dataclass
 class Logs:
-    """All logs, read once: the commands of each entry, the hands, and when things happened."""
+    """All logs, read once: the commands of each entry, the hands, when things happened, what has closed."""
 
     wrong: list[str] = field(default_factory=list)
     commands: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     ended_at: dict[tuple[str, str, str], int] = field(default_factory=dict)
     finished: dict[str, hand_pb2.Outcome] = field(default_factory=dict)
     settled: Counter[str] = field(default_factory=Counter)
+    closed: set[str] = field(default_factory=set)
     voided: int = 0
     events: int = 0
-    times: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    playing: dict[str, list[tuple[int, bool]]] = field(default_factory=lambda: defaultdict(list))
-
-
-_LIVE = {events_pb2.PHASE_BID, events_pb2.PHASE_CALL, events_pb2.PHASE_ROB, events_pb2.PHASE_PLAY}
+    steps: dict[str, list[Step]] = field(default_factory=lambda: defaultdict(list))
 
 
 def appended(folder: Path) -> dict[str, list[bytes]]:
@@ -59,6 +56,7 @@ def read_logs(entries: Mapping[str, list[bytes]], table_ids: Iterable[str]) -> L
         table: Table | None = None
         seq = 0
         hand_id = ""
+        steps = logs.steps[table_id]
         for data in entries[table_id]:
             entry = log.decode(table_id, data)
             if entry.checkpoint is not None:
@@ -75,14 +73,13 @@ def read_logs(entries: Mapping[str, list[bytes]], table_ids: Iterable[str]) -> L
                 if one.seq != seq:
                     logs.wrong.append(f"{table_id}: event {one.seq} stands where {seq} should")
                 table = log.fold(table_id, table, one)
-                logs.times[table_id].append(one.at_ms)
-                logs.playing[table_id].append((one.at_ms, message.clock.phase in _LIVE))
+                steps.append(step_of(message, steps[-1] if steps else None))
                 hand_id = message.hand_opening.hand_id or hand_id
-                _take_end(logs, hand_id, message)
+                _take_end(logs, table_id, hand_id, message)
     return logs
 
 
-def _take_end(logs: Logs, hand_id: str, message: events_pb2.Event) -> None:
+def _take_end(logs: Logs, table_id: str, hand_id: str, message: events_pb2.Event) -> None:
     if message.HasField("hand_won"):
         logs.finished[hand_id] = message.hand_won.outcome
     elif message.HasField("hand_fled"):
@@ -91,6 +88,8 @@ def _take_end(logs: Logs, hand_id: str, message: events_pb2.Event) -> None:
         logs.settled[message.hand_settled.hand_id] += 1
     elif message.HasField("hand_voided"):
         logs.voided += 1
+    elif message.HasField("closed"):
+        logs.closed.add(table_id)
 
 
 def check_acknowledged(logs: Logs, acknowledged: list[Acknowledged]) -> list[str]:
@@ -131,28 +130,13 @@ async def check_ledger(
     return wrong, {"hands_settled": audit.hands_settled, "hands_voided": audit.hands_voided}
 
 
-def standstills(
-    logs: Logs, deaths_ms: list[int], away: list[tuple[int, int]], until_ms: int, allowed_ms: int
-) -> dict[str, Any]:
-    """How long after each death of a node the tables in play moved on. Windows in which something else was away, and
-    what follows within two seconds of them, are left out.
+def faults_of_our_own(processes: Iterable[Process]) -> list[str]:
+    """What services have logged as errors. A program that was started again writes on in the log of the one before,
+    so each name stands for all of its lives.
     """
-    delays = []
-    for death in deaths_ms:
-        if death + allowed_ms > until_ms or any(
-            begin - 500 <= death + allowed_ms and death <= end + 2_000 for begin, end in away
-        ):
-            continue
-        for table_id, times in logs.times.items():
-            index = bisect.bisect_right(times, death)
-            if 0 < index < len(times) and logs.playing[table_id][index - 1][1]:
-                delays.append(times[index] - death)
-    delays.sort()
-    quantiles = statistics.quantiles(delays, n=100) if len(delays) > 1 else [0.0] * 99
-    return {
-        "looked_at": len(delays),
-        "p50_ms": round(quantiles[49]),
-        "p99_ms": round(quantiles[98]),
-        "longest_ms": max(delays, default=0),
-        "later_than_allowed": sum(delay > allowed_ms for delay in delays),
-    }
+    return [f"{process.name}: {line}" for process in processes for line in process.faults()]
+
+
+def check_closed(logs: Logs, table_ids: Iterable[str]) -> list[str]:
+    """Once everybody has gone every table closes."""
+    return [f"{table_id} has never closed" for table_id in table_ids if table_id not in logs.closed]

@@ -25,6 +25,8 @@ from tests.chaos.acknowledged import Acknowledged
 
 _TOKEN_LIFE_S: Final = 6 * 3600
 _LOOK_AGAIN_S: Final = 1.0
+SHORTEST_PACE: Final = 0.5  # of Orders.pace_s: how long a player thinks at least, and at most
+LONGEST_PACE: Final = 1.5
 _BETWEEN_HANDS: Final = {
     events_pb2.PHASE_SEATING,
     events_pb2.PHASE_BASE,
@@ -67,6 +69,7 @@ class Seat:
         self, stub: table_pb2_grpc.TableServiceAsyncStub, table_id: str, player_id: str, token: str, orders: Orders
     ) -> None:
         self.table_id, self.player_id, self._orders = table_id, player_id, orders
+        self.entered = False  # the table has let it in
         self._token = token
         self._rng = random.Random(player_id)
         self._ids = (f"c{number}" for number in itertools.count(1))
@@ -82,6 +85,7 @@ class Seat:
         """Enters once the table lets it in, and plays to the end."""
         try:
             async with self.view as view:
+                self.entered = True
                 known = (0, 0)
                 while True:
                     with contextlib.suppress(TimeoutError):  # orders may have changed, or a refusal was the last word
@@ -96,7 +100,7 @@ class Seat:
                     if action is None:
                         continue
                     if in_hand(state) and not self._orders.leave:
-                        await asyncio.sleep(self._orders.pace_s * self._rng.uniform(0.5, 1.5))
+                        await asyncio.sleep(self._orders.pace_s * self._rng.uniform(SHORTEST_PACE, LONGEST_PACE))
                     await self._act(action)
         except TableGone:
             pass

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from deploy.local.leash import Leash
+from deploy.local.process import Process
 from tests.chaos.acknowledged import ALWAYS_LOGGED, Acknowledged
-from tests.chaos.table_audit import Logs, check_acknowledged
+from tests.chaos.table_audit import Logs, check_acknowledged, check_closed, faults_of_our_own
 
 
 def logged(*commands: tuple[str, int]) -> Logs:
@@ -35,3 +41,19 @@ def test_a_command_that_stands_twice_or_elsewhere_is_wrong() -> None:
     assert "stands 2 times" in twice
     (elsewhere,) = check_acknowledged(logged(("c1", 4), ("c2", 5)), told)
     assert "was acknowledged at 6 and stands at 5" in elsewhere
+
+
+def test_a_table_that_has_not_closed_is_wrong() -> None:
+    logs = Logs(closed={"a"})
+    assert check_closed(logs, ["a", "b"]) == ["b has never closed"]
+
+
+def test_a_fault_of_a_process_that_was_killed_is_told_by_the_one_after_it(tmp_path: Path) -> None:
+    log = tmp_path / "table.log"
+    with Leash() as leash:
+        for line in ('{"level": "error", "message": "one"}', '{"level": "info", "message": "two"}'):
+            life: subprocess.Popen[bytes] = leash.start(
+                [sys.executable, "-c", f"print({line!r})"], log=log, cwd=tmp_path, env={}, user=None
+            )
+            life.wait()
+    assert faults_of_our_own([Process("table", life, log)]) == ['table: {"level": "error", "message": "one"}']
