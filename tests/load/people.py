@@ -20,11 +20,13 @@ from ddz.table.v1 import events_pb2
 from ddz.table.v1.table_pb2 import Leave
 from ddzclient import Gateway, Player, Refusal, Session
 from ddzclient.errors import ClientError, TableGone, TicketEnded, translate
+from ddzclient.policy import in_hand
 from ddzclient.table import Action, TableView
 from tests.load.meter import Meter
 from tests.load.plan import Kind, Mix, Pace
 
 _THOUGHT: Final = (hand_pb2.Bid, hand_pb2.Call, hand_pb2.Rob, hand_pb2.Show, hand_pb2.PlayCards, hand_pb2.Pass)
+_BEFORE_A_HAND: Final = (events_pb2.PHASE_BASE, events_pb2.PHASE_AGREE, events_pb2.PHASE_READY)
 _SPREAD: Final = 0.6  # of the logarithm of the time somebody thinks
 _MOST_HANDS: Final = 3
 _ALONE_S: Final = 3.0  # who waits that long for a third goes
@@ -83,6 +85,26 @@ class TimedTable(TableView):
         self._world.meter.time("act", time.perf_counter() - began)
         self._world.acknowledged(self, action, command_id, seq)
         return seq
+
+
+class Sleeper(Player):
+    """Does what a hand waits for before it begins, and nothing in it: clocks run out, and a trustee plays for him.
+
+    `slept` is told of each hand that a trustee takes over.
+    """
+
+    def __init__(self, slept: Callable[[], None]) -> None:
+        super().__init__()
+        self._slept = slept
+        self._hand_id = ""  # the last that a trustee has taken over
+
+    def answer(self, state: events_pb2.Snapshot) -> Action | None:
+        if state.clock.phase in _BEFORE_A_HAND:
+            return super().answer(state)
+        if state.seats[state.you].trustee and in_hand(state) and state.hand_id != self._hand_id:
+            self._hand_id = state.hand_id
+            self._slept()
+        return None
 
 
 class Person:
@@ -174,8 +196,10 @@ class Person:
     async def _sit(self, session: Session, table_id: str, hands: int) -> bool:
         """Plays on one connection; True when it was dropped and he comes back."""
         async with self._at(session, table_id) as table:
-            player = Player(seed=self._world.seed)
-            playing = asyncio.create_task(player.play(table, hands, lambda _: self._world.meter.count("seat_hands")))
+            meter = self._world.meter
+            sleeps = self.kind is Kind.SLEEPER
+            player = Sleeper(lambda: meter.count("slept_hands")) if sleeps else Player(seed=self._world.seed)
+            playing = asyncio.create_task(player.play(table, hands, lambda _: meter.count("seat_hands")))
             try:
                 return await self._until_over(table, playing)
             finally:

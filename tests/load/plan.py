@@ -21,6 +21,7 @@ class Kind(StrEnum):
     RECONNECTOR = "reconnector"  # plays, and loses his connection again and again
     FLEER = "fleer"  # plays, and leaves live hands
     OBSERVER = "observer"  # watches seats of tables
+    SLEEPER = "sleeper"  # queues and sits down, and lets the clock act for him in every hand
     IDLE = "idle"  # looks at the lobby
 
 

@@ -45,7 +45,7 @@ class Run:
         for name in _OPERATIONS:
             found |= {f"{name}_p50_ms": total.quantile_ms(name, 0.5), f"{name}_p99_ms": total.quantile_ms(name, 0.99)}
         found["hands"] = total.counts["seat_hands"] // 3
-        for name in ("reconnects", "streams_made_anew", "flees", "observed", "lobby_news", "cut"):
+        for name in ("reconnects", "streams_made_anew", "flees", "slept_hands", "observed", "lobby_news", "cut"):
             found[name] = total.counts[name]
         attempts = acts + sum(refused.values()) + sum(errors.values())
         found |= {"refused": refused, "errors": errors}

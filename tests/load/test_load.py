@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ddz.table.v1 import events_pb2, table_pb2
 from tests.load.__main__ import main
 from tests.load.meter import Meter, Times
+from tests.load.people import Sleeper
 from tests.load.plan import Kind, Mix, PlanError, check_address
 from tests.load.thresholds import verdicts
 
@@ -80,6 +82,26 @@ def test_a_bad_mix_names_its_field(tmp_path: Path, text: str, sentence: str) -> 
 
 def test_the_mix_that_comes_with_it_brings_everybody() -> None:
     assert set(Mix.load(HERE / "mix.yaml").people) == set(Kind)
+
+
+def test_a_sleeper_readies_himself_and_lets_his_clocks_run_out() -> None:
+    slept: list[str] = []
+    sleeper = Sleeper(lambda: slept.append(state.hand_id))
+    seat = events_pb2.SeatView()
+    state = events_pb2.Snapshot(
+        hand_id="t-1", clock=events_pb2.Clock(phase=events_pb2.PHASE_READY), seats=[seat, seat, seat]
+    )
+    assert sleeper.answer(state) == table_pb2.Ready(ready=True)
+    for phase in (events_pb2.PHASE_SEED, events_pb2.PHASE_BID, events_pb2.PHASE_PLAY):
+        state.clock.phase = phase
+        assert sleeper.answer(state) is None
+    assert not slept
+    for hand_id in ("t-1", "t-1", "t-2"):
+        state.hand_id, state.seats[0].trustee = hand_id, True
+        assert sleeper.answer(state) is None
+    assert slept == ["t-1", "t-2"]
+    state.clock.phase = events_pb2.PHASE_READY
+    assert sleeper.answer(state) == table_pb2.Trustee(on=False), "he is back for the next hand"
 
 
 @pytest.mark.parametrize(
