@@ -9,13 +9,25 @@ from __future__ import annotations
 from typing import Final
 
 from doudizhu import Hand
-from doudizhu.hand import Dealt, Fled, LandlordSet, Phase, Shown, ShowWindowClosed
+from doudizhu.hand import (
+    BidMade,
+    CallMade,
+    Dealt,
+    Passed,
+    Phase,
+    Played,
+    RobMade,
+    ShowDeclined,
+    Shown,
+    ShowWindowClosed,
+)
 from doudizhu.turn import SEATS
 from services.table import events
 from services.table.table import Trustee
 from services.table.terms import Clocks
 
 _MISSES: Final = 2  # time-outs in a row turn the trustee on (D-06)
+_ACTS: Final = (BidMade, CallMade, RobMade, Shown, ShowDeclined, Played, Passed)
 _AUCTION: Final = frozenset((Phase.BID, Phase.CALL, Phase.ROB))
 
 
@@ -109,9 +121,9 @@ class Waits:
         self._grace_ms = 0
         if not isinstance(move.event, Shown) or after.phase is not before.phase:
             self._turn_ms = at_ms  # a show leaves the clock of the window or of the lead alone
-        seat = getattr(move.event, "seat", None)
-        if seat is None or isinstance(move.event, LandlordSet | Fled):  # what follows on an act is none
+        if not isinstance(move.event, _ACTS):  # what follows on an act is none
             return
+        seat = move.event.seat
         if not move.by_trustee:
             self._misses[seat] = 0
         elif seat not in self._trustee_ms:
