@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _STUCK_MS: Final = 60_000
 _STUCK_AT_REST_MS: Final = 8_000
+_LOST_S: Final = 6.0  # so long after it was lost a connection may still stand in a log; while its node lives,
+_LOST_WITH_NODE_S: Final = 40.0  # and when its node has died with it: a lease, and a look at all tables
 _COUNTED_AFTER_S: Final = 8.0  # so long after a settlement its news has arrived, when nothing fails
 _CHECK_S: Final = 2.0
 _BUSY: Final = (Stage.OPENING, Stage.HAND, Stage.SETTLING, Stage.COUNTDOWN)
@@ -42,13 +44,14 @@ _BUSY: Final = (Stage.OPENING, Stage.HAND, Stage.SETTLING, Stage.COUNTDOWN)
 class Audit:
     """`hands` counts those that are over in the ledger, settled or void; `books` and `ends` say of which kind.
 
-    `sent`: the action of every command, by its person and id.
+    `sent`: the action of every command, by its person and id; `links`: every connection to a node, by its name.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.tables: dict[str, Known] = {}
         self.sent: dict[tuple[str, str], str] = {}
+        self.links: dict[str, Link] = {}
         self.hands = 0
         self.books: Counter[str] = Counter()
         self.ends: Counter[str] = Counter()
@@ -260,6 +263,7 @@ class Audit:
         self.check()
         self._not_stuck(_STUCK_AT_REST_MS)
         self._nothing_left_open()
+        self._nobody_is_a_phantom()
         self._news_have_arrived()
         for instance in self._world.instances["table"]:
             for known in self.tables.values():
@@ -280,6 +284,20 @@ class Audit:
             since_s = max(self._opened_s[hand_id], known.appended_s if known is not None else 0.0)
             if state == "open" and not live and since_s < until_s:
                 raise Violation(f"{hand_id} is open in the ledger, and over at its table")
+
+    def _nobody_is_a_phantom(self) -> None:
+        """Who is connected, by a table's log, has that connection: it was not lost long ago."""
+        now_s = self._world.loop.time()
+        for known in self.tables.values():
+            table = known.table
+            for player_id, connection in [] if table is None or table.stage is Stage.CLOSED else table.connections:
+                link = self.links[connection]
+                if link.player_id != player_id or link.table_id != known.table_id:
+                    raise Violation(f"{player_id} is connected to {known.table_id} by a connection of {link.player_id}")
+                limit_s = _LOST_S if link.instance.process.alive else _LOST_WITH_NODE_S
+                if not link.open and now_s - link.closed_s > limit_s:
+                    lost_s = now_s - link.closed_s
+                    raise Violation(f"{player_id} is connected to {known.table_id} by what he lost {lost_s:.0f} s ago")
 
     def _news_have_arrived(self) -> None:
         """Every settled hand is in the statistics, once."""

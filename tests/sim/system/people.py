@@ -49,6 +49,7 @@ _ASKED: Final = frozenset(
     )
 )
 _SILENCE_S: Final = 8.0  # without a frame, and a connection counts as broken
+_TOMORROW_S: Final = 60.0
 _TEND_S: Final = 2.0
 
 
@@ -113,6 +114,8 @@ class Person:
             self._link = None
             if why in ("left", "closed"):
                 return
+            if self._rng.random() < 0.12:  # he lets it be for today, and comes back tomorrow
+                await asyncio.sleep(_TOMORROW_S)
             await asyncio.sleep(0.2 * self._rng.random())
 
     async def _connect(self, seq: int) -> Link:

@@ -61,6 +61,7 @@ class Link:
         self.table_id = ""
         self.open = True
         self.stream: SimStream | None = None
+        self.closed_s = 0.0  # when it ended
         self.seq = 0  # the last event that came, of which table and epoch
         self._world = world
         self._heard = heard
@@ -73,6 +74,7 @@ class Link:
         actor, stream = await node.attach(table_id, self.player_id, after_seq, epoch)
         assert isinstance(stream, SimStream)
         self._actor, self.stream = actor, stream
+        self._world.audit.links[stream.connection] = self
         self.table_id = table_id
         if not self.open:
             self._detach()
@@ -99,15 +101,19 @@ class Link:
             self._world.audit.told(self, raw, frame)
             self._heard(self, frame)
         if stream.said_goodbye and self.open:
-            self.open = False
+            self._end()
             self._world.loop.call_later(0.001, self._detach, context=process.context)
 
     def close(self) -> None:
         """At the person's end: the node learns of it a little later."""
         if self.open:
-            self.open = False
+            self._end()
             process = self.instance.process
             self._world.loop.call_later(self._world.chance.delay_s() + 0.05, self._detach, context=process.context)
+
+    def _end(self) -> None:
+        self.open = False
+        self.closed_s = self._world.loop.time()
 
     def break_off(self) -> None:
         """Neither end has wanted it: both learn of it, each in its time."""
