@@ -40,7 +40,7 @@ _LONGEST = (
     "tests/load/test_load.py",
     "tests/e2e/test_rolling.py",
     "tests/e2e/test_reconnect.py",
-    "tests/edge/test_fuzz.py",
+    "tests/edge",
     "tests/sim/test_mutations.py",
 )
 
@@ -49,7 +49,7 @@ def share(node_id: str) -> str:
     """The name of those tests that one process runs one after the other: a folder, a file, or the whole system."""
     path = node_id.partition("::")[0]
     folder = path.rpartition("/")[0]
-    if folder == "tests/browser" or folder.startswith("tests/services/"):
+    if folder in ("tests/browser", "tests/edge") or folder.startswith("tests/services/"):
         return folder
     return "stack" if path in _STACK else path
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,8 +29,7 @@ class Passwords:
         self._hasher = PasswordHasher()
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="passwords")
         self._places = threading.BoundedSemaphore(_GREATEST_QUEUE)
-        # What the password of a name that does not exist is checked against, so that it takes as long.
-        self._nobody = self._hasher.hash("nobody has this password")
+        self._nobody = _of_no_password(self._hasher)
 
     async def hash(self, password: str) -> str:
         """The hash to keep."""
@@ -56,3 +57,12 @@ class Passwords:
         # Who gives up ends the wait, and drops what has not begun; a hash that has begun keeps thread and place.
         work.add_done_callback(lambda _: self._places.release())
         return await asyncio.wrap_future(work)
+
+
+def _of_no_password(hasher: PasswordHasher) -> str:
+    """What the password of a name that does not exist is checked against, so that it takes as long: a hash of nothing."""
+    salt, digest = (
+        base64.b64encode(secrets.token_bytes(length)).decode().rstrip("=")
+        for length in (hasher.salt_len, hasher.hash_len)
+    )
+    return f"$argon2id$v=19$m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}${salt}${digest}"

@@ -16,7 +16,7 @@ import pytest
 from deploy.local import folders
 from tests.deploy.processes import naming
 
-HANDS = 5
+HANDS = 3
 _COLUMNS = (
     r"(?P<number>\d+)", "(?P<book>classic|happy|rob)", "seat [012]", "(?:landlord|farmers)", r"(?P<base>\d+)",
     r"(?P<level>[123])", r"(?P<multiplier>\d+).*", r"(?P<one>[+-]\d+)", r"(?P<two>[+-]\d+)", r"(?P<three>[+-]\d+)",
@@ -46,7 +46,7 @@ def test_it_plays_every_book_with_right_books_and_a_seed_repeats_its_deals(scrat
     temp.mkdir()
     first, again = demo(temp, seed=7), demo(temp, seed=7)
     rows = [found.groupdict() for found in ROW.finditer(first)]
-    assert [row["book"] for row in rows] == ["classic", "classic", "happy", "happy", "rob"], first
+    assert [row["book"] for row in rows] == ["classic", "happy", "rob"], first
     for row in rows:
         assert sum(int(row[name]) for name in ("one", "two", "three", "rake")) == 0
     audit = f"audit: {HANDS} hands played = {HANDS} hands settled, sum over all accounts 0, no negative balance"

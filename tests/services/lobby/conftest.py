@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import argon2
 import grpc
 import jwt
 import pytest
@@ -24,10 +26,19 @@ from deploy.local.leash import Leash
 from deploy.local.servers import Postgres
 from doudizhu.refusal import Refusal
 from servicekit import clients, errors, identity, migrations, server
-from services.lobby import service, store
+from services.lobby import passwords, service, store
 from tests.services.lobby.doubles import Ledger, TableHouse, standing
 
 ROOMS_FILE = Path(__file__).parents[3] / "deploy" / "rooms.yaml"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cheap_hashes() -> Iterator[None]:
+    """With the parameters of production a hash takes up to half a second, and these tests need hundreds."""
+    with pytest.MonkeyPatch.context() as patch:
+        cheap = functools.partial(argon2.PasswordHasher, time_cost=1, memory_cost=64, parallelism=1)
+        patch.setattr(passwords, "PasswordHasher", cheap)
+        yield
 
 
 def signing_key(kid: str) -> dict[str, Any]:

@@ -64,6 +64,8 @@ async def test_all_addresses_of_one_ipv6_network_are_one(town: Town) -> None:
 async def test_a_name_that_does_not_exist_costs_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a log-in takes is one argon2 hash with the same parameters, whether there is an account or not."""
     passwords = Passwords()
+    with pytest.raises(VerifyMismatchError):  # and not that it were no hash, which would cost nothing
+        PasswordHasher().verify(passwords._nobody, "wrong horse")
     kept = await passwords.hash("correct horse")
     worked: list[str] = []
 
