@@ -270,6 +270,7 @@ async def audit(
     wrong = [*orders.wrong, *wrong, *logs.wrong, *check_acknowledged(logs, orders.acknowledged), *faults]
     ours = faults_of_our_own(victim.process for victim in (rig.ledger, *rig.nodes))
     wrong += [*check_closed(logs, tables), *ours]
+    wrong += [f"{one} was turned away and has not left" for one in orders.turned_away if one not in logs.left]
     still = standstills(
         logs.steps, Ended(chaos.deaths_ms, chaos.away, ended_ms), ALLOWED_MS, int(1000 * LONGEST_PACE * orders.pace_s)
     )
@@ -285,6 +286,7 @@ async def audit(
         ),
         "refused": orders.refused,
         "reconnects": orders.reconnects,
+        "seats_lost": len(orders.turned_away),
         "tables_closed": len(logs.closed),
         "faults_of_our_own": len(ours),
         "hands_finished": len(logs.finished),

@@ -30,6 +30,7 @@ class Logs:
     finished: dict[str, hand_pb2.Outcome] = field(default_factory=dict)
     settled: Counter[str] = field(default_factory=Counter)
     closed: set[str] = field(default_factory=set)
+    left: set[tuple[str, str]] = field(default_factory=set)  # a table, and who has lost or given up his seat there
     voided: int = 0
     events: int = 0
     steps: dict[str, list[Step]] = field(default_factory=lambda: defaultdict(list))
@@ -73,6 +74,8 @@ def read_logs(entries: Mapping[str, list[bytes]], table_ids: Iterable[str]) -> L
                 if one.seq != seq:
                     logs.wrong.append(f"{table_id}: event {one.seq} stands where {seq} should")
                 table = log.fold(table_id, table, one)
+                if message.HasField("seat_left"):
+                    logs.left.add((table_id, message.seat_left.player_id))
                 steps.append(step_of(message, steps[-1] if steps else None))
                 hand_id = message.hand_opening.hand_id or hand_id
                 _take_end(logs, table_id, hand_id, message)

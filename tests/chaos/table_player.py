@@ -21,6 +21,7 @@ from ddzclient.table import Action, TableView
 from doudizhu import default_action
 from doudizhu import hand as rules
 from doudizhu.refusal import Refusal
+from services.table.terms import Reason
 from tests.chaos.acknowledged import Acknowledged
 
 _TOKEN_LIFE_S: Final = 6 * 3600
@@ -45,6 +46,7 @@ class Orders:
     leave: bool = False
     acknowledged: list[Acknowledged] = field(default_factory=list)
     refused: int = 0
+    turned_away: list[tuple[str, str]] = field(default_factory=list)  # from a table, who
     reconnects: int = 0
     wrong: list[str] = field(default_factory=list)
 
@@ -104,7 +106,12 @@ class Seat:
                     await self._act(action)
         except TableGone:
             pass
-        except (Refusal, ClientError) as error:
+        except Refusal as refusal:
+            if refusal.reason == Reason.NOT_A_PLAYER:  # he was away for too long
+                self._orders.turned_away.append((self.table_id, self.player_id))
+            else:
+                self._orders.wrong.append(f"{self.player_id}: {refusal!r}")
+        except ClientError as error:
             self._orders.wrong.append(f"{self.player_id}: {error!r}")
         finally:
             self._orders.reconnects += self.view.reconnects

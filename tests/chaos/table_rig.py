@@ -99,7 +99,6 @@ def rig(leash: Leash, folder: Path) -> Any:
             "DDZ_NATS_URL": nats.url,
             "DDZ_LEDGER_TARGET": f"127.0.0.1:{ledger_port}",
             "DDZ_TABLE_KEEP_S": "7200",
-            "DDZ_TABLE_IDLE_S": "20",  # so that tables close soon when all have gone
         }
         nodes = [_service(leash, folder, "table", port, table_env) for port in node_ports]
         for victim, port in zip((ledger, *nodes), (ledger_port, *node_ports), strict=True):
