@@ -60,7 +60,7 @@ class Passwords:
 
 
 def _of_no_password(hasher: PasswordHasher) -> str:
-    """What the password of a name that does not exist is checked against, so that it takes as long: a hash of nothing."""
+    """A hash of nothing, for the password of a name that does not exist: to check it takes as long as any other."""
     salt, digest = (
         base64.b64encode(secrets.token_bytes(length)).decode().rstrip("=")
         for length in (hasher.salt_len, hasher.hash_len)
