@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+from playwright.async_api import Route
 
 from doudizhu import BOOKS
 from tests.browser.game import meet, play
@@ -121,6 +123,27 @@ async def test_waiting_is_given_up(crowd: Crowd) -> None:
     await person.page.click(".waiting button")
     await person.see(".lobby")
     await person.open("wait/happy-beginner")  # who still waited elsewhere would be sent away
+    await person.see(".waiting dd")
+    await person.page.click(".waiting button")
+    await person.see(".lobby")
+
+
+async def test_who_gives_up_before_he_has_a_place_keeps_none(crowd: Crowd) -> None:
+    person = await crowd.person()
+    await person.see(".room")
+    queued = asyncio.Event()
+
+    async def slowly(route: Route) -> None:
+        await queued.wait()
+        await route.continue_()
+
+    await person.page.route("**/v1/tickets", slowly)
+    await person.open("wait/classic-beginner")
+    await person.page.click(".waiting button")
+    queued.set()
+    await person.see(".lobby")
+    await person.page.unroute("**/v1/tickets", slowly)
+    await person.open("wait/happy-beginner")
     await person.see(".waiting dd")
     await person.page.click(".waiting button")
     await person.see(".lobby")

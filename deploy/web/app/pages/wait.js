@@ -16,6 +16,7 @@ export class WaitPage {
     this.ticket = null;
     this.room = null;
     this.heardAt = 0;
+    this.leaving = false;
     this.stopped = new AbortController();
     this.timer = setInterval(() => this.app.refresh(), EVERY_MS);
   }
@@ -31,6 +32,8 @@ export class WaitPage {
     try {
       const { ticket } = await session.call("POST", path, body);
       this.hear(ticket);
+      if (this.leaving) await this.cancel();
+      if (this.stopped.signal.aborted) return;
       const { rooms } = await session.call("GET", "/v1/rooms");
       this.room = rooms.find((room) => room.roomId === ticket.roomId);
       const watch = () => `/v1/tickets/${ticket.ticketId}`;
@@ -67,7 +70,8 @@ export class WaitPage {
   }
 
   async cancel() {
-    if (!this.ticket) return this.app.go("");
+    this.leaving = true; // before the ticket is here there is nothing to give back, and it would stay
+    if (!this.ticket) return;
     try {
       await this.app.session.call("DELETE", `/v1/tickets/${this.ticket.ticketId}`);
       this.app.go("");
