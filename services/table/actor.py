@@ -346,14 +346,14 @@ class Actor:
         A timer that fires before is left alone, since most deadlines are put off by every act; it sets the next one.
         """
         assert self.table is not None
+        if self.table.connections and not self.audience.streams:
+            wake = None  # that is for the node that they are connected to; if it has died, the poll tells
         if self._timer is not None and (wake is None or wake < self._timer_ms):
             self._timer.cancel()
             self._timer = None
         if wake is not None and self._timer is None:
             self._timer_ms = wake
-            # Where nobody watches, the node that people are connected to goes first.
-            later_ms = 0 if self.audience.streams else self._node.settings.grace_ms // 2
-            delay_s = max(0.0, (wake - self._node.now_ms() + later_ms) / 1000, self._not_before - time.monotonic())
+            delay_s = max(0.0, (wake - self._node.now_ms()) / 1000, self._not_before - time.monotonic())
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._timed_out, context=traces.nobodys())
         self._outside.see_to(life.pending(self.table))
 
