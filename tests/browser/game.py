@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tests.browser.person import Person, until
@@ -61,8 +62,14 @@ async def play(
                 plays += 1
             else:
                 await person.do(deed)
+                await until(partial(gone, person, deed), f"{deed} is done")
         await asyncio.sleep(0.03)
     raise AssertionError(f"no result after {HAND_S:g} s and {plays} plays; {[await person.due() for person in people]}")
+
+
+async def gone(person: Person, deed: str) -> bool:
+    """Whether a deed is due no more: pressed again before the page knows, it would come out of turn."""
+    return deed not in await person.due()
 
 
 async def take_turn(person: Person) -> None:
@@ -74,7 +81,4 @@ async def take_turn(person: Person) -> None:
         # Several readings, one button each: the first is the one that the rules would take.
         await person.do("play-0")
 
-    async def over() -> bool:  # the next look must not see the buttons of a turn that is over
-        return "hint" not in await person.due()
-
-    await until(over, "the turn ends when the cards are down")
+    await until(partial(gone, person, "hint"), "the turn ends when the cards are down")
