@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Response
 
 from deploy.local.folders import ROOT
 
@@ -40,9 +40,11 @@ class Person:
         self.page = page
         self.address = address
         self.errors: list[str] = []
+        self.refusals: list[str] = []
         self.network_cut = False
         self.refused = False
         page.on("console", self._heard)
+        page.on("response", self._answered)
         page.on("pageerror", lambda error: self.errors.append(f"exception: {error}"))
 
     def _heard(self, message: ConsoleMessage) -> None:
@@ -51,6 +53,13 @@ class Person:
         if self.refused and "status of 404" in message.text:
             return
         self.errors.append(f"{message.type}: {message.text} {message.location.get('url', '')}")
+
+    async def _answered(self, response: Response) -> None:
+        """Keeps what was refused and why: the console has only the address."""
+        if response.status >= 400:
+            request = response.request
+            said = await response.text()
+            self.refusals.append(f"{request.method} {response.url} {request.post_data}: {response.status} {said}")
 
     async def open(self, route: str = "") -> None:
         """Goes to a page of the client, as by a link."""
@@ -135,4 +144,5 @@ class Crowd:
         errors = [error for person in self.people for error in person.errors]
         for person in self.people:
             await person.context.close()
-        assert not errors, "\n".join(errors)
+        refusals = [refusal for person in self.people for refusal in person.refusals]
+        assert not errors, "\n".join([*errors, *refusals])
