@@ -26,7 +26,7 @@ class Config:
 
     postgres_dsn: str = setting("DDZ_POSTGRES_DSN", "Postgres, as the role ddz_ledger")
     nats_url: str = setting("DDZ_NATS_URL", "NATS with JetStream")
-    connections: int = setting("DDZ_LEDGER_CONNECTIONS", "transactions that run at once", 2, least=1)
+    connections: int = setting("DDZ_LEDGER_CONNECTIONS", "transactions that run at once", 3, least=1)
     reads: int = setting("DDZ_LEDGER_READ_CONNECTIONS", "connections for reads; an audit takes one", 3, least=2)
     batch: int = setting("DDZ_LEDGER_BATCH", "requests in a transaction at most", 128, least=1)
     queue: int = setting("DDZ_LEDGER_QUEUE", "requests that may wait before OVERLOADED", 4096, least=1)

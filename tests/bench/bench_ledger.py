@@ -44,7 +44,7 @@ from tests.services.ledger.played import played
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "services" / "ledger" / "migrations"
 IN_FLIGHT = 256
-CONNECTIONS = 2
+CONNECTIONS = 3
 TPCB_CLIENTS, TPCB_SCALE, TPCB_S = 8, 10, 4
 GARBAGE = 20_000
 SETTLE, GRPC_CONNECTIONS = "/ddz.ledger.v1.LedgerInternalService/Settle", 8

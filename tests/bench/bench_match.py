@@ -43,7 +43,7 @@ from services.matchmaking.watching import Watching
 PLAYERS: Final = int(os.environ.get("PLAYERS", "12000"))
 SLOTS: Final = 12_000
 ROOM: Final = "bench"
-AT_ONCE: Final = 32
+AT_ONCE: Final = 48
 GARBAGE: Final = 20_000  # as in servicekit.server
 # Strengths lie 4 apart, a ticket takes others at most 1 away.
 WINDOWS: Final = (Window(0, 1, 0),)

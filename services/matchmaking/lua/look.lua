@@ -35,9 +35,24 @@ local function within(one, other, allowed)
   return math.abs(one.near - other.near) <= allowed.near and math.abs(one.also - other.also) <= allowed.also
 end
 
+-- The same tickets come into question for many, above all the oldest: each is made out once in a look.
+local tickets = {}
+
 local function ticket_at(member)
-  local joined, near, also, ticket = parse(member)
-  return {member = member, ticket = ticket, joined = joined, near = near, also = also}
+  local one = tickets[member]
+  if not one then
+    local joined, near, also, ticket = parse(member)
+    one = {member = member, ticket = ticket, joined = joined, near = near, also = also}
+    tickets[member] = one
+  end
+  return one
+end
+
+local longest = nil -- waiting; asked for again when somebody has been claimed
+
+local function the_oldest()
+  longest = longest or redis.call('ZRANGE', AGE, 0, oldest - 1)
+  return longest
 end
 
 local function window_of(one)
@@ -46,8 +61,8 @@ local function window_of(one)
 end
 
 -- No window is wider than that of the oldest.
-local first = redis.call('ZRANGE', AGE, 0, 0)[1]
-local widest = first and window(now - parse(first)) or windows[1]
+local first = the_oldest()[1]
+local widest = first and window(now - ticket_at(first).joined) or windows[1]
 
 -- Who may come into question for `one`, the longest waiting first: its neighbours by strength, and the oldest of all.
 local function candidates(one)
@@ -64,7 +79,7 @@ local function candidates(one)
   -- One more than asked for: the ticket finds itself on both sides.
   take(redis.call('ZRANGEBYSCORE', INDEX, one.near, one.near + widest.near, 'LIMIT', 0, nearest + 1))
   take(redis.call('ZREVRANGEBYSCORE', INDEX, one.near, one.near - widest.near, 'LIMIT', 0, nearest + 1))
-  take(redis.call('ZRANGE', AGE, 0, oldest - 1))
+  take(the_oldest())
   table.sort(found, function(a, b) return a.member < b.member end)
   return found
 end
@@ -127,6 +142,7 @@ local claimed = {} -- by member, in this look
 
 local function claim(three)
   local ids, by_id, people = {}, {}, {}
+  longest = nil
   for _, one in ipairs(three) do
     ids[#ids + 1] = one.ticket
     by_id[one.ticket] = one
