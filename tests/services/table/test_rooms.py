@@ -182,7 +182,7 @@ async def test_who_plays_elsewhere_cannot_play_here(stack: Stack) -> None:
 
 async def test_a_closed_table_leaves_nothing_behind(stack: Stack) -> None:
     async with table_node(
-        stack.redis_url, stack.nats_url, stack.ledger_port, idle_ms=50, keep_ms=200, report_s=0.1, retire_s=0.1
+        stack.redis_url, stack.nats_url, stack.ledger_port, idle_ms=2_000, keep_ms=200, report_s=0.1, retire_s=0.1
     ) as node:
         (player,) = await stack.players(count=1)
         table_id = await stack.open_on(node.internal, terms("happy"), [player])
