@@ -67,6 +67,7 @@ def test_services_read_the_environment_in_one_file() -> None:
         for path in tracked(".py")
         if path.relative_to(ROOT).parts[0] == "services" and re.search(r"os\.(environ|getenv)", path.read_text())
     }
+    readers.remove("services/__init__.py")  # writes what grpc reads
     assert {name for name in readers if not name.endswith("/__main__.py")} == set()
 
 

@@ -23,6 +23,7 @@ from typing import Any, Final
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+import services  # noqa: F401 - `bare`, which inherits our environment, is to poll as services do
 from deploy.local import folders, ports, servers
 from deploy.local.leash import Leash
 from tests.bench.table_script import DEAL_SEED
