@@ -12,6 +12,7 @@ from ddz.common.v1 import common_pb2
 from ddz.ledger.v1 import ledger_pb2
 from ddz.table.v1 import events_pb2, table_pb2
 from servicekit import errors
+from services.table.store import Store
 from tests.services.table.stack import Stack, fresh, look, table_node, terms, until, until_async
 from tests.services.table.test_streams import close, happy_hand
 
@@ -181,8 +182,10 @@ async def test_who_plays_elsewhere_cannot_play_here(stack: Stack) -> None:
 
 
 async def test_a_closed_table_leaves_nothing_behind(stack: Stack) -> None:
+    # In a database of its own: other nodes, which keep logs for longer, could close the table.
+    alone = stack.redis_url.removesuffix("/0") + "/1"
     async with table_node(
-        stack.redis_url, stack.nats_url, stack.ledger_port, idle_ms=2_000, keep_ms=200, report_s=0.1, retire_s=0.1
+        alone, stack.nats_url, stack.ledger_port, idle_ms=1_000, keep_ms=200, report_s=0.1, retire_s=0.1
     ) as node:
         (player,) = await stack.players(count=1)
         table_id = await stack.open_on(node.internal, terms("happy"), [player])
@@ -192,15 +195,14 @@ async def test_a_closed_table_leaves_nothing_behind(stack: Stack) -> None:
         await client.act(leave=table_pb2.Leave())
         await client.close()
         store = node.service.node.store
-        await until_async(lambda: gone(stack, table_id))
+        await until_async(lambda: is_gone(store, table_id))
         await until(lambda: table_id not in [actor.table_id for actor in node.service.node.actors()])
-        assert await store.read(table_id) == []
         assert await store.next_deadline(table_id) is None
         assert node.service.node.news.listening() == 0
 
 
-async def gone(stack: Stack, table_id: str) -> bool:
-    return not await stack.nodes[0].service.node.store.read(table_id)
+async def is_gone(store: Store, table_id: str) -> bool:
+    return not await store.read(table_id)
 
 
 async def test_the_hand_is_settled_although_everybody_has_gone(stack: Stack) -> None:
