@@ -226,6 +226,11 @@ class Stack:
     nats_url: str
     ledger_port: int
 
+    @property
+    def alone_url(self) -> str:
+        """A database of the same Redis into which the two nodes do not look: they would take up what is late there."""
+        return self.redis_url.removesuffix("/0") + "/1"
+
     async def players(self, chips: int = 10_000, *, count: int = 3) -> list[common_pb2.Player]:
         """New players with chips."""
         made = [common_pb2.Player(player_id=fresh("p"), display_name="名") for _ in range(count)]

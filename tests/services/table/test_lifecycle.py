@@ -44,9 +44,9 @@ async def lives(stack: Stack, node: TableNode, count: int) -> None:
 async def test_fifty_tables_leave_nothing_in_memory_redis_or_subscriptions(stack: Stack) -> None:
     quick = {"keep_ms": 200, "report_s": 0.1, "retire_s": 0.1}
     async with (
-        Redis.from_url(stack.redis_url) as redis,
+        Redis.from_url(stack.alone_url) as redis,  # others would keep the logs of what they close for longer
         table_node(
-            stack.redis_url, stack.nats_url, stack.ledger_port, deal_seed=DEAL_SEED, commands_per_s=1e6, **quick
+            stack.alone_url, stack.nats_url, stack.ledger_port, deal_seed=DEAL_SEED, commands_per_s=1e6, **quick
         ) as node,
     ):
 

@@ -182,10 +182,9 @@ async def test_who_plays_elsewhere_cannot_play_here(stack: Stack) -> None:
 
 
 async def test_a_closed_table_leaves_nothing_behind(stack: Stack) -> None:
-    # In a database of its own: other nodes, which keep logs for longer, could close the table.
-    alone = stack.redis_url.removesuffix("/0") + "/1"
+    # Alone, for others keep the logs of tables that they close for longer.
     async with table_node(
-        alone, stack.nats_url, stack.ledger_port, idle_ms=1_000, keep_ms=200, report_s=0.1, retire_s=0.1
+        stack.alone_url, stack.nats_url, stack.ledger_port, idle_ms=1_000, keep_ms=200, report_s=0.1, retire_s=0.1
     ) as node:
         (player,) = await stack.players(count=1)
         table_id = await stack.open_on(node.internal, terms("happy"), [player])
