@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -29,6 +29,8 @@ from services.table.node import Node
 from services.table.service import TableService
 from services.table.settings import Settings
 from services.table.steward import Steward
+from services.table.store import Store
+from services.table.table import Connection
 
 CHIPS: Final = 1_000_000
 
@@ -69,16 +71,21 @@ class LobbyStandIn(lobby_pb2_grpc.LobbyServiceServicer):
         return json_format.ParseDict({"keys": public}, lobby_pb2.ListKeysResponse())
 
 
-class MemoryStore:
-    """The interface of services.table.store.Store without a Redis; nothing survives."""
-
-    epoch = 1
+class MemoryStore(Store):
+    """Logs without a Redis: what a node asks for as long as it plays; nothing survives."""
 
     def __init__(self) -> None:
         self._logs: dict[str, list[tuple[int, bytes]]] = {}
 
+    @property
+    def epoch(self) -> int:
+        return 1
+
     async def read(self, table_id: str, after_seq: int = 0) -> list[bytes]:
         return [entry for seq, entry in self._logs.get(table_id, []) if seq > after_seq]
+
+    async def parts(self, table_id: str) -> list[list[bytes]]:
+        return [entries] if (entries := await self.read(table_id)) else []
 
     async def append(
         self, table_id: str, expected: int, new: int, entry: bytes, deadline_ms: int | None, keep_ms: int | None
@@ -107,8 +114,8 @@ class MemoryStore:
     async def succeed(self, name: str, node_id: str) -> None:
         return
 
-    async def is_alive(self, node_id: str) -> bool:
-        return True
+    async def dead(self, streams: Iterable[Connection], here: str) -> tuple[Connection, ...]:
+        return ()
 
 
 @contextlib.asynccontextmanager
@@ -120,10 +127,9 @@ async def build(config: Config) -> AsyncIterator[TableService]:
     ):
         stubs = ledger_pb2_grpc.LedgerInternalServiceStub(channel), ledger_pb2_grpc.LedgerServiceStub(channel)
         ledger = Ledger(*stubs)
-        store: Any = MemoryStore()
         orders = Orders(nothing)
         settings = Settings(commands_per_s=config.commands_per_s, commands_burst=config.commands_burst)
-        node = Node(settings, store, ledger, bus, Seeds(bytes.fromhex(config.deal_seed)), orders)
+        node = Node(settings, MemoryStore(), ledger, bus, Seeds(bytes.fromhex(config.deal_seed)), orders)
         async with node.running():
             yield TableService(node, Steward(node, orders, ledger, bus))
 
