@@ -22,15 +22,19 @@ class Audience:
     ) -> None:
         """Begins a stream: with what it missed after an event, or with a snapshot."""
         who = viewer(table, stream.player_id)
-        told = [
-            seen(one, message, who)
+        both = [
+            (one, message)
             for entry in missed or ()
             for one, message in zip(entry.stamped, entry.messages, strict=True)
             if after_seq < one.seq <= table.seq
         ]
-        if told:
-            stream.push_events(payload(told))
-        if missed is None or who.observing:  # what an observer may see can have changed behind his back
+        if both:
+            stream.push_events(payload(seen(one, message, who) for one, message in both))
+        left = any(
+            isinstance(one.event, events.SeatLeft) and one.event.player_id == stream.player_id for one, _ in both
+        )
+        # Whose cards he may see can have changed behind his back.
+        if missed is None or who.observing or left:
             _snapshot(stream, table, epoch, now_ms)
         self.streams.add(stream)
         if table.stage is Stage.CLOSED:

@@ -159,6 +159,25 @@ async def test_br_081_rejoining_between_hands_gives_one_consistent_hand(stack: S
     await close(clients)
 
 
+async def test_who_lost_his_seat_while_he_was_away_sees_what_one_without_a_seat_sees(stack: Stack) -> None:
+    table_id, ids, clients = await happy_hand(stack)
+    known = clients[1]
+    assert known.snapshot is not None
+    await known.close()
+    request = table_pb2.ActRequest(
+        table_id=table_id, command=table_pb2.Command(command_id="b", leave=table_pb2.Leave())
+    )
+    await stack.nodes[0].stub.Act(request, metadata=(("x-player-id", ids[1]),))
+    await clients[0].until_told("seat_left")
+    again = await stack.client(ids[1], table_id, node=1).open(after_seq=known.seq, epoch=known.snapshot.epoch)
+    await until(again.goodbye)
+    assert "seat_left" in again.names()
+    assert again.snapshot is not None
+    assert same(again.snapshot, await look(stack.nodes[1], table_id, ids[1]))
+    assert not any(seat.cards.cards for seat in again.snapshot.seats)
+    await close([again, clients[0], clients[2]])
+
+
 async def test_br_082_the_seat_is_fixed_for_the_hand(stack: Stack) -> None:
     table_id, ids, clients = await happy_hand(stack)
     turn = clients[0].last("dealt").first_seat
