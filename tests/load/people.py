@@ -226,6 +226,7 @@ class Person:
             if flees or loop.time() - alone_since > _ALONE_S:
                 with contextlib.suppress(Refusal, TableGone):
                     await table.act(Leave())
+                    await table.until(lambda state: state.you < 0)  # a fled hand keeps him until it is settled
                 self._world.meter.count("flees" if flees else "left_alone")
                 return False
 
