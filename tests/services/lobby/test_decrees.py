@@ -93,7 +93,9 @@ async def test_a_lobby_whose_redis_is_silent_does_not_keep_the_others_from_mirro
         async with asyncio.timeout(60):
             await silent.asked.wait()
             monkeypatch.setattr(decrees, "_HELD", usual)
+            await mirror.delete(KEY)
             await own(pool, mirror, town).mirror()
+        assert await mirror.exists(KEY)
     finally:
         hanging.cancel()
         await asyncio.gather(hanging, return_exceptions=True)

@@ -222,6 +222,10 @@ def test_the_greatest_of_a_room_may_be_just_what_a_player_needs(tmp_path: Path) 
     text = GOOD.replace("    minimum_chips: 10\n", "    minimum_chips: 10\n    maximum_chips: 15\n")
     _, two = rooms.load(written(tmp_path, text))
     rooms.admit(two, 15)
+    for chips, reason in ((14, "BELOW_MINIMUM"), (16, "ABOVE_MAXIMUM")):
+        with pytest.raises(Refusal) as refused:
+            rooms.admit(two, chips)
+        assert refused.value.reason == reason
 
 
 @pytest.mark.parametrize("name", ["mine.json", "mine.yml", "mine"])
