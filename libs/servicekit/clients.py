@@ -39,6 +39,11 @@ POSTGRES_AWAY: Final = (
     OSError,  # TimeoutError too
 )
 
+# A bus that says nothing is given up for another connection after three of these.
+PING_S: Final = 5
+
+_NOBODY: Final = "ddz.nobody"  # listens here
+
 # Redis is not there, has become a replica, or has no room for what is written.
 _REDIS_AWAY: Final = (RedisConnectionError, RedisTimeoutError, ReadOnlyError, OutOfMemoryError)
 
@@ -102,13 +107,13 @@ async def nats_bus(url: str, *, name: str, wait: bool = True) -> AsyncIterator[N
         log.warning("nats", extra={"why": str(error)})
 
     client = NatsClient()
-    options: dict[str, Any] = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.2}
+    options: dict[str, Any] = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.2, "ping_interval": PING_S}
     connecting = asyncio.create_task(client.connect(url, name=name, error_cb=lost, **options))
     try:
         await asyncio.sleep(0)  # with its first step it can be used
         if wait or connecting.done():
             await connecting
-        async with probed("nats", lambda: _answers(client), nats.errors.Error, OSError, up=client.is_connected):
+        async with probed("nats", lambda: answered(client), nats.errors.Error, OSError, up=client.is_connected):
             yield client
     finally:
         await end(connecting)
@@ -116,8 +121,13 @@ async def nats_bus(url: str, *, name: str, wait: bool = True) -> AsyncIterator[N
             await client.close()
 
 
-async def _answers(bus: NatsClient) -> None:
-    """Asks the bus for a sign of life; raises nats.errors.Error when there is none."""
+async def answered(bus: NatsClient, timeout_s: float = 1.0) -> None:
+    """Waits until the bus has taken in what was sent before, a sign of life; raises nats.errors.Error when it has not.
+
+    Not by the client's `flush`: when that times out or is cancelled, the PONG that comes late ends the client's reading
+    (nats-py 2.16), which hears nothing any more and says that it is connected.
+    """
     if not bus.is_connected:
         raise nats.errors.ConnectionClosedError
-    await bus.flush(timeout=1)
+    with contextlib.suppress(nats.errors.NoRespondersError):  # the bus says at once that nobody listens
+        await bus.request(_NOBODY, timeout=timeout_s)

@@ -19,13 +19,14 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from ddz.lobby.v1 import lobby_pb2
-from servicekit import logs, seats, traces
+from servicekit import clients, logs, seats, traces
 from services.table.table import SEATS, Phase, Table
 from services.table.wire_values import person_to
 
 log = logs.get("news")
 
 _PAUSE_S: Final = 0.5
+_PATIENCE_S: Final = 10.0
 _ANY_SEQ: Final = sys.maxsize
 PUT_ASIDE: Final = 0
 
@@ -120,7 +121,7 @@ class News:
             return
         # What has been told between the attaching of the stream and now was told to nobody here.
         with contextlib.suppress(nats.errors.Error, OSError):
-            await self._bus.flush()
+            await clients.answered(self._bus, timeout_s=_PATIENCE_S)
         if heard := self._heard.get(table_id):
             heard(_ANY_SEQ)
 
