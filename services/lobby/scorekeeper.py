@@ -37,9 +37,11 @@ _TROUBLE: Final = (*AWAY, nats.errors.Error, asyncpg.PostgresError)
 
 _NAMES: Final = [field.name for field in fields(Tally)]
 _SUMS: Final = _NAMES[:-1]
+# Two instances may hold the same hands and players: each takes its locks in the order of the keys.
 _ADD: Final = f"""
 WITH counted AS (
-  INSERT INTO lobby.counted_hand (hand_id) SELECT DISTINCT unnest($1::text[]) ON CONFLICT DO NOTHING RETURNING hand_id
+  INSERT INTO lobby.counted_hand (hand_id) SELECT DISTINCT unnest($1::text[]) AS hand_id ORDER BY hand_id
+  ON CONFLICT DO NOTHING RETURNING hand_id
 ), added AS (
   INSERT INTO lobby.statistics (player_id, {", ".join(_NAMES)})
   SELECT player_id, {", ".join(f"sum({name})" for name in _SUMS)}, max(greatest_multiplier)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import secrets
 from collections.abc import Mapping
 
@@ -211,3 +212,25 @@ async def test_two_instances_that_count_the_same_hands_count_them_once(town: Tow
         assert sum(count.landlord_wins for count in counts) == 100
         assert max(count.greatest_multiplier for count in counts) == 99
         assert await keepers[0].of("nobody") == Tally()
+
+
+async def test_instances_that_count_the_same_hands_in_other_orders_do_not_wait_for_each_other_in_a_ring(
+    town: Town,
+) -> None:
+    async with clients.postgres(town.config.postgres_dsn, connections=8) as pool:
+        keepers = [Scorekeeper(pool, town.bus) for _ in range(8)]
+        for _ in range(40):
+            mark = secrets.token_hex(6)
+            hands = {
+                f"{mark}-{number}": tally(
+                    [f"{mark}.{number % 3}", f"{mark}.{3 + number % 5}", f"{mark}.{8 + number % 7}"],
+                    landlord=0,
+                    landlord_won=True,
+                    fled=None,
+                    multiplier=1,
+                )
+                for number in range(200)
+            }
+            orders = [dict(random.sample(sorted(hands.items()), random.choice((20, 60, 200)))) for _ in keepers]
+            added = await asyncio.gather(*(keeper.count(some) for keeper, some in zip(keepers, orders, strict=True)))
+            assert sum(added) == len({hand for some in orders for hand in some})
