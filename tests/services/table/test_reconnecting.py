@@ -168,7 +168,7 @@ async def test_who_lost_his_seat_while_he_was_away_sees_what_one_without_a_seat_
         table_id=table_id, command=table_pb2.Command(command_id="b", leave=table_pb2.Leave())
     )
     await stack.nodes[0].stub.Act(request, metadata=(("x-player-id", ids[1]),))
-    await clients[0].until_told("seat_left")
+    await clients[0].until_told("countdown_ended")  # the last that comes of it
     again = await stack.client(ids[1], table_id, node=1).open(after_seq=known.seq, epoch=known.snapshot.epoch)
     await until(again.goodbye)
     assert "seat_left" in again.names()
