@@ -13,15 +13,11 @@ import asyncio
 import contextlib
 import gc
 import json
-import os
 import random
-import re
-import signal
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +27,7 @@ import uvloop
 
 from ddz.common.v1 import hand_pb2
 from ddz.ledger.v1 import ledger_pb2
-from deploy.local import account, folders, ports, servers
+from deploy.local import folders, ports, servers
 from deploy.local.leash import Leash
 from servicekit import migrations
 from services.ledger import wire
@@ -40,19 +36,15 @@ from services.ledger.grants import Grant
 from services.ledger.ledger import OpenHand
 from services.ledger.transaction import Request
 from tests.bench import unary
+from tests.bench.measured_postgres import Postgres, postgres, prepare, tpcb
 from tests.services.ledger.played import played
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "services" / "ledger" / "migrations"
 IN_FLIGHT = 256
 CONNECTIONS = 3
-TPCB_CLIENTS, TPCB_SCALE, TPCB_S = 8, 10, 4
 GARBAGE = 20_000
 SETTLE, GRPC_CONNECTIONS = "/ddz.ledger.v1.LedgerInternalService/Settle", 8
 CHIPS = 1_000_000
-
-# What an operator sets on a machine that is the ledger's own; pgbench gets the same server. Everything that makes a
-# commit durable stays as Postgres ships it.
-SETTINGS = ("shared_buffers=1GB", "max_wal_size=8GB", "checkpoint_timeout=30min")
 
 
 @dataclass
@@ -72,53 +64,6 @@ class Sample:
     def percentile_ms(self, share: float) -> float:
         ordered = sorted(self.latencies_s)
         return round(1000 * ordered[int(share * (len(ordered) - 1))], 1)
-
-
-@dataclass
-class Postgres:
-    """The server under test."""
-
-    local: servers.Postgres
-    pid: int
-
-    def cpu_s(self) -> float:
-        """CPU seconds of all the server's processes, those that have ended among them."""
-        ticks = 0
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with contextlib.suppress(OSError):
-                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                    if self.pid in (int(entry.name), int(fields[1])):
-                        ticks += int(fields[11]) + int(fields[12])
-                        if int(entry.name) == self.pid:
-                            ticks += int(fields[13]) + int(fields[14])  # of children that it has waited for
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-    def pgbench(self, *arguments: str) -> str:
-        """Runs pgbench as the superuser in the database `tpcb`."""
-        environment = servers.environment() | {"PGPASSWORD": self.local.passwords["postgres"]}
-        command = [str(self.local.bin / "pgbench"), "-h", "127.0.0.1", "-p", str(self.local.port), "-U", "postgres"]
-        command += [*arguments, "tpcb"]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-
-
-@contextlib.contextmanager
-def postgres(leash: Leash, folder: Path) -> Iterator[Postgres]:
-    """The stack's own Postgres, started again with SETTINGS."""
-    with servers.postgres(leash, folder, ports.free(1)[0]) as local:
-        local.process.stop(signal.SIGINT)
-        argv: Any = local.process.popen.args
-        options = [word for setting in SETTINGS for word in ("-c", setting)]
-        user = account.run_as(account.unprivileged())
-        log = folder / "bench.log"
-        child = leash.start([*argv, *options], log=log, cwd=folder, env=servers.environment(), user=user)
-        while subprocess.run(
-            [local.bin / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(local.port)], check=False
-        ).returncode:
-            time.sleep(0.05)
-        yield Postgres(local, child.pid)
-        child.send_signal(signal.SIGINT)
-        child.wait()
 
 
 class Hands:
@@ -218,14 +163,6 @@ async def settle_round(pg: Postgres, ledger: Ledger, sample: Sample) -> float:
     sample.wal_bytes += int(await ledger.root.fetchval("SELECT pg_current_wal_lsn() - $1::pg_lsn", wal))
     sample.settled += len(records)
     return len(opened) / opening_s
-
-
-def tpcb(pg: Postgres) -> float:
-    """Transactions a second of pgbench's TPC-B."""
-    printed = pg.pgbench("-c", str(TPCB_CLIENTS), "-j", "2", "-T", str(TPCB_S), "-n")
-    found = re.search(r"tps = ([0-9.]+)", printed)
-    assert found, printed
-    return float(found[1])
 
 
 _STORE = """
@@ -333,8 +270,7 @@ async def call_round(numbers: Sequence[int], ledger: Ledger) -> Sample:
 
 async def bench(arguments: argparse.Namespace, leash: Leash, scratch: Path, pg: Postgres) -> dict[str, Any]:
     """Everything that is reported."""
-    pg.local.psql("CREATE DATABASE tpcb")
-    pg.pgbench("-i", "-q", "-s", str(TPCB_SCALE))
+    await asyncio.to_thread(prepare, pg)
     async with ledger_in(pg, servers.DATABASE, arguments.trios) as ledger:
         await settle_round(pg, ledger, Sample())  # the first touch of every page
         sample, tps, opened_per_s = Sample(), [], []
