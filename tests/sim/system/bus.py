@@ -175,11 +175,12 @@ class Client:
         self._bus.add(subscription)
         return subscription
 
-    async def flush(self, timeout: float = 10.0) -> None:
-        """Returns when the server has all that was sent."""
+    async def request(self, subject: str, timeout: float = 0.5) -> None:
+        """Nobody listens to what services ask: the server says so, once it has all that was sent before."""
         await asyncio.sleep(self._world.chance.delay_s())
         if not self.is_connected:
-            raise nats.errors.ConnectionClosedError
+            raise nats.errors.TimeoutError
+        raise nats.errors.NoRespondersError
 
     def jetstream(self, timeout: float = 1.0) -> JetStream:
         """The stream's side of the client."""
