@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
 
 from servicekit import logs, metrics
 
 log = logs.get("lasting")
 
+T = TypeVar("T")
+
 _PAUSE_S: Final = 1.0
+_STEP_S: Final = 0.01
 
 
 async def lasting(where: str, work: Callable[[], Awaitable[None]], *, pause_s: float = _PAUSE_S) -> None:
@@ -28,6 +32,17 @@ async def lasting(where: str, work: Callable[[], Awaitable[None]], *, pause_s: f
             log.error("unexpected end", extra={"where": where})
         metrics.FAULTS.labels(where).inc()
         await asyncio.sleep(pause_s)
+
+
+async def spread(items: Sequence[T], seconds: float) -> AsyncIterator[T]:
+    """The items, over so many seconds: what is done for each holds nobody up, however many there are."""
+    group = max(1, math.ceil(len(items) * _STEP_S / seconds))
+    for at in range(0, len(items), group):
+        for item in items[at : at + group]:
+            yield item
+        await asyncio.sleep(seconds * group / len(items))
+    if not items:
+        await asyncio.sleep(seconds)
 
 
 @contextlib.asynccontextmanager

@@ -380,7 +380,7 @@ class Actor:
 
     async def bury(self, dead: Sequence[Connection]) -> None:
         """Has streams of nodes that have died be lost ones; where they were all there were, nobody could act."""
-        whole = bool(dead) and self.table is not None and len(dead) == len(self.table.connections)
+        whole = bool(dead) and self.table is not None and set(self.table.connections) == set(dead)
         for command in [commands.Resume(tuple(dead))] if whole else [commands.Disconnect(*one) for one in dead]:
             await self._told(command)
 

@@ -144,13 +144,6 @@ def ended(why: str) -> None:
     GOODBYES.labels(why or "lost").inc()
 
 
-def stages(found: Iterable[Stage]) -> None:
-    """Tells how many tables there are of each stage."""
-    tables = Counted(found)
-    for stage, gauge in _TABLES.items():
-        gauge.set(tables[stage])
-
-
 def time_command(asked_at_s: float, durable_at_s: float) -> None:
     """A person's command is in the log and pushed to the streams; times of the performance counter, in seconds."""
     DURABLE_SECONDS.observe(durable_at_s - asked_at_s)
@@ -168,13 +161,32 @@ def seats(actors: Iterable[Actor], here: str) -> int:
     return sum(seat.connection.startswith(here) for table in tables for seat in table.seats)
 
 
-def take_stock(actors: list[Actor], here: str) -> None:
-    """Tells as metrics what there is on this node now. A seat and an observer are of the node of their stream."""
-    streams = [stream for actor in actors for stream in actor.audience.streams]
-    tables = [actor.table for actor in actors if actor.table is not None]
-    SEATS.set(seats(actors, here))
-    OBSERVERS.set(sum(one.connection.startswith(here) for table in tables for one in table.observers))
-    BACKLOG.set(sum(stream.behind for stream in streams))
-    MAILBOX.set(sum(len(actor.mailbox) for actor in actors))
-    HELD.set(len(actors))
-    stages(actor.table.stage for actor in actors if actor.table is not None and actor.audience.streams)
+class Stock:
+    """What there is on this node now: `take` table by table, then `tell` as metrics.
+
+    A seat and an observer are of the node of their stream; the names of those begin with `here`.
+    """
+
+    def __init__(self, here: str) -> None:
+        self._here = here
+        self._found: Counted[Gauge] = Counted()
+        self._stages: Counted[Stage] = Counted()
+
+    def take(self, actor: Actor) -> None:
+        """Adds a table that the node holds."""
+        streams, table = actor.audience.streams, actor.table
+        self._found[HELD] += 1
+        self._found[MAILBOX] += len(actor.mailbox)
+        self._found[BACKLOG] += sum(stream.behind for stream in streams)
+        if table is not None:
+            self._found[SEATS] += sum(seat.connection.startswith(self._here) for seat in table.seats)
+            self._found[OBSERVERS] += sum(one.connection.startswith(self._here) for one in table.observers)
+            if streams:
+                self._stages[table.stage] += 1
+
+    def tell(self) -> None:
+        """Sets the metrics."""
+        for gauge in (HELD, MAILBOX, BACKLOG, SEATS, OBSERVERS):
+            gauge.set(self._found[gauge])
+        for stage, gauge in _TABLES.items():
+            gauge.set(self._stages[stage])

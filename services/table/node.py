@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import random
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import Any, Final
 
 from nats.aio.client import Client
@@ -16,7 +16,7 @@ from ddz.table.v1 import table_pb2
 from doudizhu import Refusal
 from servicekit import ids, logs, metrics
 from servicekit.errors import Trouble
-from servicekit.lasting import end, lasting
+from servicekit.lasting import end, lasting, spread
 from servicekit.orders import Orders
 from servicekit.pipe import StoreLost
 from services.table import commands, counts, life, log, wire_commands
@@ -294,11 +294,11 @@ class Node:
     async def _heartbeats(self) -> None:
         """Sends a heartbeat on every stream that has been silent."""
         while True:
-            await asyncio.sleep(self.settings.heartbeat_s / 4)
-            silent_since = time.monotonic() - self.settings.heartbeat_s * 3 / 4
-            for actor in self._actors.values():
-                actor.audience.beat(actor.table, silent_since, self.now_ms())
-            counts.take_stock(self.actors(), f"{self._id}:")
+            stock = counts.Stock(f"{self._id}:")
+            async for actor in spread(self.actors(), self.settings.heartbeat_s / 4):
+                actor.audience.beat(actor.table, time.monotonic() - self.settings.heartbeat_s * 3 / 4, self.now_ms())
+                stock.take(actor)
+            stock.tell()
 
     async def _take_name(self) -> None:
         """Says which id runs under the node's name from now on: the one before counts as dead."""
@@ -314,22 +314,25 @@ class Node:
         while True:
             with contextlib.suppress(StoreLost):
                 await self._say_alive()
-            await asyncio.sleep(self.settings.report_s)
             self._retire()
-            held = [(one, table) for one in self.actors() if (table := one.table) and table.stage is not Stage.CLOSED]
-            with contextlib.suppress(StoreLost):
-                await self._bury(held)
-            for actor, table in held:
+            elsewhere: dict[Actor, list[Connection]] = {}
+            async for actor in spread(self.actors(), self.settings.report_s):
+                if (table := actor.table) is None or table.stage is Stage.CLOSED:
+                    continue
                 self.news.report(table)
                 if actor.audience.streams and time.monotonic() - actor.used_at > self.settings.report_s:
                     actor.tell(commands.Tick())
                 await actor.cut()
+                if others := [one for one in table.connections if not one[1].startswith(f"{self._id}:")]:
+                    elsewhere[actor] = others
+            with contextlib.suppress(StoreLost):
+                await self._bury(elsewhere)
 
-    async def _bury(self, held: Sequence[tuple[Actor, Table]]) -> None:
+    async def _bury(self, streams: dict[Actor, list[Connection]]) -> None:
         """Tells tables of streams that ended with their nodes: who has not come back to another is away."""
-        dead = set(await self.dead([stream for _, table in held for stream in table.connections]))
-        for actor, table in held:
-            if gone := [stream for stream in table.connections if stream in dead]:
+        dead = set(await self.dead(itertools.chain(*streams.values())))
+        for actor, ended in streams.items():
+            if gone := [stream for stream in ended if stream in dead]:
                 self.background(actor.bury(gone))
 
     async def _void_lost(self) -> None:

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from servicekit import metrics
-from servicekit.lasting import end, lasting
+from servicekit.lasting import end, lasting, spread
 from servicekit.pipe import Pipe, StoreLost
 
 _WRITE = "return redis.call('SET', KEYS[1], ARGV[1])"
@@ -84,3 +84,25 @@ async def test_a_task_that_swallows_its_cancellation_is_cancelled_again() -> Non
     await end(task)
     assert task.cancelled()
     assert swallowed == 2
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 1_000])
+async def test_a_spread_takes_its_time_however_many_there_are_and_lets_others_go_on(count: int) -> None:
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    found: list[int] = []
+    pauses: list[int] = [0]
+
+    async def other() -> None:
+        while True:
+            before = len(found)
+            await asyncio.sleep(0)
+            pauses.append(len(found) - before)
+
+    task = asyncio.create_task(other())
+    async for item in spread(range(count), 0.2):
+        found += [item]
+    await end(task)
+    assert found == list(range(count))
+    assert loop.time() - began_s >= 0.19
+    assert max(pauses) <= max(1, count * 0.01 / 0.2)  # at a time no more than belong to a hundredth of a second

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -95,10 +97,37 @@ def test_seats_and_clocks_are_counted() -> None:
     }
 
 
-def test_every_stage_has_a_number_even_when_it_has_no_table() -> None:
-    counts.stages([Stage.HAND, Stage.HAND, Stage.WAITING])
+@dataclass
+class Watched:
+    """A table as its node holds it: so many streams, each two frames behind, and one request in its mailbox."""
+
+    table: Table | None
+    watching: int
+
+    @property
+    def mailbox(self) -> list[str]:
+        return ["request"]
+
+    @property
+    def audience(self) -> Any:
+        return SimpleNamespace(streams=[SimpleNamespace(behind=2)] * self.watching)
+
+
+def test_a_stock_tells_of_this_nodes_streams_alone_and_of_every_stage() -> None:
+    here, elsewhere = (replace(table(connection=f"{node}:1"), stage=Stage.WAITING) for node in ("here", "elsewhere"))
+    stock = counts.Stock("here:")
+    for held in (
+        Watched(here, 3),
+        Watched(replace(here, stage=Stage.HAND), 1),
+        Watched(elsewhere, 0),
+        Watched(None, 0),
+    ):
+        stock.take(held)  # type: ignore[arg-type]
+    stock.tell()
     found = {stage: REGISTRY.get_sample_value("ddz_tables", {"stage": stage}) for stage in Stage}
-    assert found == {stage: 2 if stage is Stage.HAND else 1 if stage is Stage.WAITING else 0 for stage in Stage}
+    expected = dict.fromkeys(Stage, 0) | {Stage.WAITING: 1, Stage.HAND: 1}
+    assert found == expected
+    assert [gauge._value.get() for gauge in (counts.HELD, counts.SEATS, counts.BACKLOG, counts.MAILBOX)] == [4, 2, 8, 4]
 
 
 def test_why_a_stream_ended_is_counted_and_lost_when_nobody_said_why() -> None:
