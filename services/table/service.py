@@ -10,6 +10,8 @@ from nats.aio.client import Client
 
 from ddz.ledger.v1 import ledger_pb2_grpc
 from ddz.table.v1 import table_pb2, table_pb2_grpc
+from doudizhu.combos import all_readings
+from doudizhu.rulebook import BOOKS
 from servicekit import server
 from servicekit.orders import Orders
 from servicekit.pipe import Pipe
@@ -55,6 +57,8 @@ async def running(
     inside: Inside | None = None,
 ) -> AsyncIterator[TableService]:
     """A node at work; raises OSError when Redis does not answer."""
+    for book in BOOKS.values():
+        all_readings(book)  # made at the first play, they would hold all tables up
     pipe = Pipe(redis_url, SCRIPTS)
     async with pipe.running(), server.channel(ledger_target, inside) as channel:
         ledger = Ledger(ledger_pb2_grpc.LedgerInternalServiceStub(channel), ledger_pb2_grpc.LedgerServiceStub(channel))

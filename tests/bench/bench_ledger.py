@@ -42,7 +42,7 @@ from tests.services.ledger.played import played
 MIGRATIONS = Path(__file__).resolve().parents[2] / "services" / "ledger" / "migrations"
 IN_FLIGHT = 256
 CONNECTIONS = 3
-GARBAGE = 20_000
+GARBAGE = 100_000
 SETTLE, GRPC_CONNECTIONS = "/ddz.ledger.v1.LedgerInternalService/Settle", 8
 CHIPS = 1_000_000
 
