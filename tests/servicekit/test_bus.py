@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import signal
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ def own(leash: Leash, scratch: Path) -> Iterator[servers.Server]:
 def silent(server: servers.Server) -> Iterator[None]:
     """It does nothing until left, and then everything that it was asked for."""
     server.process.popen.send_signal(signal.SIGSTOP)
+    os.waitpid(server.process.popen.pid, os.WUNTRACED)  # until all its threads stand still
     try:
         yield
     finally:
