@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from collections import Counter
 
 import pytest
 
+from tests.sim.system import __main__ as command
 from tests.sim.system.__main__ import show
 from tests.sim.system.mutations import MUTATIONS
+from tests.sim.system.tables import Violation
 from tests.sim.system.world import Report, simulate
 
 SEEDS = 200
@@ -78,3 +81,32 @@ def test_a_failing_seed_fails_again_byte_for_byte_and_says_how(capsys: pytest.Ca
     assert str(one.violation) in shown
     assert one.last[-1] in shown
     assert "make sim SEED=5 HANDS=20" in shown
+
+
+def test_several_processes_find_what_one_finds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "HANDS_A_RUN", 2)
+    found = []
+    for cores in (1, 2):
+        monkeypatch.setattr(command, "CORES", cores)
+        assert command.main(7, 5) == 0
+        figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+        found.append({name: value for name, value in figures.items() if name not in ("cores", "hands_per_s")})
+    assert found[0] == found[1]
+    assert found[0]["runs"] == 3
+
+
+def test_the_first_run_that_is_wrong_ends_it_and_says_how_to_see_it_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def planted(seed: int, hands: int) -> Report:
+        return Report(seed, hands, violation=Violation("planted") if seed > 4 else None)
+
+    monkeypatch.setattr(command, "CORES", 1)
+    monkeypatch.setattr(command, "simulate", planted)
+    assert command.main(4, 250) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "see it again: make sim SEED=5 HANDS=100" in lines
+    assert json.loads(lines[-1])["runs"] == 2
+    assert json.loads(lines[-1])["violation"] == "planted"
