@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import datetime
 import json
-import shutil
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
@@ -38,11 +37,22 @@ clocks: {base_ms: 3600000, agree_ms: 3600000, auction_ms: 3600000, show_window_m
 """
 
 
+# Fuzzers queue for all other rooms, and do not play.
+QUIET_ROOM: Final = "rob-quiet"
+_QUIET: Final = f"""
+- room_id: {QUIET_ROOM}
+  name_zh: 抢地主 安静场
+  name_en: Rob, quiet
+  seating: matched
+  terms: {{book: rob, base_chips: 10, initial_multiplier: 1, rake_chips: 5, minimum_chips: 200, maximum_chips: 50000}}
+"""
+
+
 @contextlib.contextmanager
 def fort(leash: Leash, folder: Path, extra: Mapping[str, str] | None = None) -> Iterator[whole.Stack]:
     """A running system of two table nodes; `extra` goes into the services' environment."""
     folder.mkdir()
-    shutil.copy(folders.ROOT / "deploy" / "rooms.yaml", folder)
+    (folder / "rooms.yaml").write_text((folders.ROOT / "deploy" / "rooms.yaml").read_text() + _QUIET)
     (folder / "patient.yaml").write_text(_CLOCKS)
     options = whole.Options(
         rooms_file=folder / "patient.yaml",

@@ -138,7 +138,7 @@ async def siege(stack: Stack, count: int, per_process: int) -> dict[str, Any]:
     async with asyncio.timeout(120), contextlib.AsyncExitStack() as doors:
         gateways = [await doors.enter_async_context(Gateway(stack.address)) for _ in range(3)]
         others = [await Session.guest(one, f"others-{uuid.uuid4()}") for one in gateways]
-        hands = await asyncio.gather(*(play_room(other, "rob-beginner", Player(), 1) for other in others))
+        hands = await asyncio.gather(*(play_room(other, fort.QUIET_ROOM, Player(), 1) for other in others))
         settled = (await others[0].hand(hands[0][0])).settlement.hand_id
     wrong += [] if settled else ["the others could not play"]
     await idle.close()

@@ -62,7 +62,7 @@ async def test_a_hand_is_played_and_settled(walls: Stack) -> None:
         doors = [await held.enter_async_context(Gateway(walls.address)) for _ in range(3)]
         players = [await Session.guest(door, f"mtls-{uuid.uuid4()}") for door in doors]
         async with asyncio.timeout(60):
-            hands = await asyncio.gather(*(play_room(player, "rob-beginner", Player(), 1) for player in players))
+            hands = await asyncio.gather(*(play_room(player, fort.QUIET_ROOM, Player(), 1) for player in players))
         assert hands[0] == hands[1] == hands[2]
         assert (await players[0].hand(hands[0][0])).settlement.hand_id == hands[0][0]
     found = await fort.audit(walls)
