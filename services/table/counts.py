@@ -176,10 +176,10 @@ class Stock:
         """Adds a table that the node holds."""
         streams, table = actor.audience.streams, actor.table
         self._found[HELD] += 1
+        self._found[SEATS] += seats([actor], self._here)
         self._found[MAILBOX] += len(actor.mailbox)
         self._found[BACKLOG] += sum(stream.behind for stream in streams)
         if table is not None:
-            self._found[SEATS] += sum(seat.connection.startswith(self._here) for seat in table.seats)
             self._found[OBSERVERS] += sum(one.connection.startswith(self._here) for one in table.observers)
             if streams:
                 self._stages[table.stage] += 1
