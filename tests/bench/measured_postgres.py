@@ -22,6 +22,7 @@ TPCB_CLIENTS, TPCB_SCALE, TPCB_S = 8, 10, 4
 # commit durable stays as Postgres ships it.
 SETTINGS = ("shared_buffers=1GB", "min_wal_size=2GB", "max_wal_size=8GB", "checkpoint_timeout=30min")
 WAL_MB = 1_500
+_START_S = 60.0
 
 
 @dataclass
@@ -62,10 +63,12 @@ def postgres(leash: Leash, folder: Path) -> Iterator[Postgres]:
         user = account.run_as(account.unprivileged())
         log = folder / "bench.log"
         child = leash.start([*argv, *options], log=log, cwd=folder, env=servers.environment(), user=user)
-        while subprocess.run(
-            [local.bin / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(local.port)], check=False
-        ).returncode:
-            time.sleep(0.05)
+        asking = [str(local.bin / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(local.port)]
+        deadline = time.monotonic() + _START_S
+        while subprocess.run(asking, check=False).returncode:
+            if child.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"Postgres did not start with {', '.join(SETTINGS)}:\n{log.read_text()}")
+            time.sleep(0.05)  # pg_isready asks once
         yield Postgres(local, child.pid)
         child.send_signal(signal.SIGINT)
         child.wait()
