@@ -99,8 +99,9 @@ class Opener:
         """Whether the table is open. If not, the tickets are back, or the claim is somebody else's.
 
         As long as the table may have been opened (an attempt without an answer), the tickets stay claimed: given
-        back, they could end up at two tables. Only after `patience_s` of silence they are. For the same reason it is
-        asked only before whether one of the three has sat down elsewhere meanwhile.
+        back, they could end up at two tables. Only after `patience_s` of silence they are; a refusal says nothing of
+        the attempt before it. For the same reason it is asked only before whether one of the three has sat down
+        elsewhere meanwhile.
         """
         doubt = claim.inherited
         gives_up = time.monotonic() + self._patience_s
@@ -120,7 +121,7 @@ class Opener:
                 self.answering = refusal.reason not in _NOT_NOW
                 if refusal.reason in _OPEN_ALREADY:
                     return True
-                if self.answering or (not doubt and attempt >= _NOT_NOW_ATTEMPTS):
+                if not doubt and (self.answering or attempt >= _NOT_NOW_ATTEMPTS):
                     await self._back(room_id, claim, refusal.reason)
                     return False
             if time.monotonic() > gives_up:

@@ -17,7 +17,7 @@ from deploy.local import ports, servers
 from deploy.local.leash import Leash
 from doudizhu.refusal import Refusal
 from servicekit import clients, metrics, stream
-from services.matchmaking import matcher, opening
+from services.matchmaking import counts, matcher, opening
 from services.matchmaking.store import Claim
 from tests.services.lobby.doubles import TableHouse
 from tests.services.matchmaking.conftest import MATCHED, ROOM, WAITING, Hall, Open, Person, failing, rooms_file, until
@@ -96,6 +96,23 @@ async def test_an_opening_without_an_answer_is_asked_again_for_the_same_table(ha
     assert {end.state for end in found} == {MATCHED}
     assert len(hall.tables.tables) == 1
     assert Counter(hall.tables.opens) == {found[0].table_id: 4}
+
+
+async def test_a_refusal_after_a_lost_answer_gives_nobody_a_second_table(hall: Hall) -> None:
+    """It says nothing of the attempt before it, by which the three sit already."""
+
+    def refuse_the_second(table_id: str) -> None:
+        if hall.tables.opens.count(table_id) == 2:
+            raise Refusal("INVALID", "planted")
+
+    hall.tables.fault = refuse_the_second
+    hall.tables.after = failing(1, RuntimeError("planted: the answer is lost"))
+    back = counts.CLAIMS.labels(ROOM, "back")._value.get()
+    players = hall.players(3)
+    found = await ends(players, await joined(players))
+    assert {end.state for end in found} == {MATCHED}
+    assert list(hall.tables.tables) == [found[0].table_id]
+    assert counts.CLAIMS.labels(ROOM, "back")._value.get() == back  # where they could be matched with others
 
 
 @pytest.mark.parametrize("reason", ["DRAINING", "OVERLOADED", "UNAVAILABLE"])

@@ -106,7 +106,7 @@ async def times(things: Sequence[object], count: int) -> bool:
 
 async def test_tickets_given_back_to_a_room_that_is_gone_end(opened: Open, tmp_path: Path) -> None:
     file = tmp_path / "rooms.yaml"
-    async with opened(rooms_file=rooms_file(file)) as hall:
+    async with opened(rooms_file=rooms_file(file), open_patience_s=2.0) as hall:
         hall.tables.fault = silent
         players = hall.players(3)
         for player in players:
