@@ -28,7 +28,7 @@ _OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 5_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
 )
 
 

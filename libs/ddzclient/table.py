@@ -33,6 +33,7 @@ Metadata = Callable[[str], Awaitable[list[tuple[str, str | bytes]]]]
 SILENCE_S: Final = 45.0  # three heartbeats of the servers
 ANSWER_S: Final = 30.0
 ASK_AGAIN_S: Final = 0.2
+AWAY_S: Final = 1.0  # the longest wait before the next stream: every second is one of the player's turn
 _FIELDS: Final = {
     field.message_type.full_name: field.name
     for field in Command.DESCRIPTOR.fields
@@ -194,7 +195,7 @@ class TableView:
 
     async def _follow(self) -> None:
         """One stream after the other, until the servers end it for good."""
-        backoff = Backoff()
+        backoff = Backoff(longest_s=AWAY_S)
         try:
             while True:
                 # Silence means that the connection is dead, whatever TCP believes.

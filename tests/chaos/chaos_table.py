@@ -3,8 +3,9 @@
 Players come through the gateway; Envoy, NATS, the ledger and the connection to Redis are interrupted besides.
 
 Every acknowledged command must stand in its log exactly once, every finished hand be settled exactly once, no table
-be stuck or stand still for long after a death (standstill.py), all clients see the same table in the end, every table
-close when all have gone, and no service log a fault of our own. The last line is JSON; the exit status is 1 when not.
+be stuck or stand still for long after its node's death (standstill.py), all clients see the same table in the end,
+every table close when all have gone, and no service log a fault of our own. The last line is JSON; the exit status is
+1 when not.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Chaos:
         self.rng = random.Random(seed)
         self.counts: Counter[str] = Counter()
         self.away: list[tuple[int, int]] = []
-        self.deaths_ms: list[int] = []
+        self.deaths: list[tuple[int, str]] = []
 
     async def kill_nodes(self) -> None:
         """Any node, as soon as another one serves: with none there is nothing to move to."""
@@ -75,7 +76,7 @@ class Chaos:
                 continue
             await asyncio.to_thread(victim.kill)
             self.counts["nodes_killed"] += 1
-            self.deaths_ms.append(victim.deaths_ms[-1])
+            self.deaths.append((victim.deaths_ms[-1], victim.name))
 
     async def interrupt(self) -> None:
         works = [self._envoy, self._nats, self._ledger, self._cut_redis, self._stop_redis]
@@ -272,7 +273,7 @@ async def audit(
     wrong += [*check_closed(logs, tables), *ours]
     wrong += [f"{one} was turned away and has not left" for one in orders.turned_away if one not in logs.left]
     still = standstills(
-        logs.steps, Ended(chaos.deaths_ms, chaos.away, ended_ms), ALLOWED_MS, int(1000 * LONGEST_PACE * orders.pace_s)
+        logs.steps, Ended(chaos.deaths, chaos.away, ended_ms), ALLOWED_MS, int(1000 * LONGEST_PACE * orders.pace_s)
     )
     for sentence in wrong[:20]:
         print(f"WRONG {sentence[:600]}", flush=True)

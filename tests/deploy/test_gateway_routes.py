@@ -152,7 +152,7 @@ async def twenty_tables(own: Door) -> list[int]:
 async def test_a_node_that_only_says_it_is_healthy_is_left_alone(own: Door) -> None:
     """Until then its calls are repeated on the other node, so that nobody notices."""
     deadline = time.monotonic() + 60.0
-    while not all(await twenty_tables(own)):  # Envoy takes up what health checks say once a second
+    while not all(await twenty_tables(own)):
         assert time.monotonic() < deadline
     ill, _ = own.tables
     ill.answer = unavailable
@@ -163,6 +163,40 @@ async def test_a_node_that_only_says_it_is_healthy_is_left_alone(own: Door) -> N
     ill.answer = empty
     while not all(await twenty_tables(own)):
         assert time.monotonic() < deadline
+
+
+async def test_a_node_that_is_back_is_sent_to_at_once(own: Door) -> None:
+    """Envoy would tell its workers a second late of what it learns within a second of other such news: by then the
+    node that they still send to may have died.
+    """
+    await until(lambda: own.healthy("table"), 2)
+    away, _ = own.tables
+    await away.be_healthy(False)
+    await until(lambda: own.healthy("table"), 1)
+    assert (await twenty_tables(own))[0] == 0
+    await away.be_healthy(True)
+    await until(lambda: own.healthy("table"), 2)
+    assert all(await twenty_tables(own))
+
+
+async def test_who_lost_his_node_is_sent_on_however_many_they_are(leash: Leash, scratch: Path) -> None:
+    """What has not reached a server costs nobody anything when it is sent to another one."""
+    many = 200
+    async with door(leash, scratch / "crowded-door", OWN) as own:
+        dying, left = own.tables
+        everybody = asyncio.Event()
+
+        async def once_all_are_there(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+            if len(left.calls) == many:
+                everybody.set()
+            await everybody.wait()
+            yield b""
+
+        left.answer = once_all_are_there
+        await dying.die()
+        path = "/ddz.table.v1.TableService/Watch"
+        found = await asyncio.gather(*(call(own, path, {"x-table-id": f"t{number}"}) for number in range(many)))
+    assert found == [grpc.StatusCode.OK] * many
 
 
 async def silent(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:

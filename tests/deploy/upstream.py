@@ -46,6 +46,8 @@ class Upstream(grpc.GenericRpcHandler):
 
     def __init__(self, keys: Path) -> None:
         self._keys = keys
+        self._checks = health.aio.HealthServicer()
+        self._server: grpc.aio.Server | None = None
         self.answer: Answer = empty
         self.calls: list[tuple[str, dict[str, str | bytes]]] = []  # method and metadata
 
@@ -66,16 +68,25 @@ class Upstream(grpc.GenericRpcHandler):
 
         return grpc.stream_stream_rpc_method_handler(call)  # on the wire a unary call is a stream of one
 
+    async def die(self) -> None:
+        """Ends with all its connections; its port is nobody's from now on."""
+        assert self._server is not None
+        await self._server.stop(0)
+
+    async def be_healthy(self, healthy: bool) -> None:
+        """Says so from now on."""
+        said = health_pb2.HealthCheckResponse.SERVING if healthy else health_pb2.HealthCheckResponse.NOT_SERVING
+        await self._checks.set("", said)
+
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[int]:
         """The port on which it listens."""
-        server = grpc.aio.server()
-        checks = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+        server = self._server = grpc.aio.server()
+        health_pb2_grpc.add_HealthServicer_to_server(self._checks, server)
         server.add_generic_rpc_handlers((self,))
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
-        await checks.set("", health_pb2.HealthCheckResponse.SERVING)
+        await self.be_healthy(True)
         try:
             yield port
         finally:
@@ -125,9 +136,12 @@ class Door:
                 await ask(b"", metadata=(("authorization", f"Bearer {self.token()}"),), timeout=5)
             except grpc.aio.AioRpcError:
                 return False
-        healthy = 'envoy_cluster_membership_healthy{envoy_cluster_name="%s"}'
-        found = await asyncio.to_thread(self.metrics)
-        return [found[healthy % name] for name in ("lobby", "matchmaking", "ledger", "table")] == [1, 1, 1, 2]
+        found = [await asyncio.to_thread(self.healthy, name) for name in ("lobby", "matchmaking", "ledger", "table")]
+        return found == [1, 1, 1, 2]
+
+    def healthy(self, service: str) -> float:
+        """How many servers of a service the gateway holds for healthy."""
+        return self.metrics()[f'envoy_cluster_membership_healthy{{envoy_cluster_name="{service}"}}']
 
     def metrics(self) -> dict[str, float]:
         """What Prometheus would see, by series."""

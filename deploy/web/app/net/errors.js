@@ -34,9 +34,10 @@ export async function errorOf(answer) {
   return reason ? new Refusal(reason, body.message ?? "") : new Unreachable(body.message ?? `status ${answer.status}`);
 }
 
-/** Waits longer and longer, with a chance part, so that not everybody comes back at once. */
+/** Waits longer and longer, at most `longest` ms, with a chance part, so that not everybody comes back at once. */
 export class Backoff {
-  constructor() {
+  constructor(longest = 5000) {
+    this.longest = longest;
     this.reset();
   }
 
@@ -47,7 +48,7 @@ export class Backoff {
   /** Ends at once when the network comes back or the signal is aborted. */
   async wait(signal) {
     const ms = this.next * (0.5 + Math.random() / 2);
-    this.next = Math.min(this.next * 2, 5000);
+    this.next = Math.min(this.next * 2, this.longest);
     await new Promise((resolve) => {
       const timer = setTimeout(done, ms);
       function done() {

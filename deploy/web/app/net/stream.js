@@ -42,7 +42,7 @@ export async function* messages(session, path, signal) {
  * `connected(yes)` is told when the line is up or down.
  */
 export async function follow(session, path, take, signal, connected = () => {}) {
-  const backoff = new Backoff();
+  const backoff = new Backoff(1000); // at a table every second is one of the player's turn
   while (!signal.aborted) {
     try {
       for await (const message of messages(session, path(), signal)) {
