@@ -34,6 +34,20 @@ def clock(table: Table) -> Clock:
     return Clock(phase, seat, 0 if deadline is None else max(deadline, table.grace_until_ms))
 
 
+def extra_ms(table: Table) -> int:
+    """What is given when nobody could act: a seat gets `EXTRA_MS`, and what waits for no seat its own time again."""
+    clocks = table.terms.clocks
+    match table.phase:
+        case Phase.COUNTDOWN:
+            return min(EXTRA_MS, clocks.countdown_ms)
+        case Phase.SHOW_WINDOW:
+            return min(EXTRA_MS, clocks.show_window_ms)
+        case Phase.SEED:
+            return min(EXTRA_MS, clocks.seed_ms)
+        case _:
+            return EXTRA_MS
+
+
 def waited_for(table: Table, phase: Phase) -> int:
     """The seat whose act the table waits for; -1 when it waits for none or for several."""
     if table.stage is Stage.HAND and table.hand is not None and table.hand.turn is not None:

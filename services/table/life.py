@@ -20,12 +20,12 @@ from doudizhu.refusal import Reason as RuleReason
 from services.table import commands, events, hands, seating
 from services.table import terms as table_terms
 from services.table.clocks import (
-    EXTRA_MS,
     LATE_MS,
     agree_deadline,
     awaits_commitment,
     away_deadline,
     clock,
+    extra_ms,
     idle_deadline,
     wake_at_ms,
 )
@@ -189,7 +189,7 @@ def _tick(draft: Draft) -> None:
     if wake is None or now < wake:
         return
     if now > wake + LATE_MS:
-        draft.emit(events.ClockExtended(now + EXTRA_MS))
+        draft.emit(events.ClockExtended(now + extra_ms(table)))
         return
     for number in table.seated:
         if _due(away_deadline(table, number), now):
@@ -222,7 +222,8 @@ def _resume(draft: Draft, command: commands.Resume) -> None:
     """Extra time for whoever is waited for, once, however long nobody could act; dead streams are lost ones."""
     for player_id, connection in command.dead:
         seating.disconnect(draft, commands.Disconnect(player_id, connection))
-    table, until_ms = draft.table, draft.now_ms + EXTRA_MS
+    table = draft.table
+    until_ms = draft.now_ms + extra_ms(table)
     if table.grace_until_ms <= draft.now_ms and 0 < clock(table).deadline_ms < until_ms:
         draft.emit(events.ClockExtended(until_ms))
 

@@ -11,7 +11,7 @@ from services.table.clocks import clock, resume_at_ms
 from services.table.commands import Connect, Disconnect, Leave, SetTrustee
 from services.table.table import Phase, Stage, Trustee
 from tests.services.table.sim import Sim, classic_table, happy_table, person, refusal, rob_match, terms
-from tests.services.table.test_rules_4_hands import names, opening_match, to_play, towards_play
+from tests.services.table.test_rules_4_hands import SEEDS, names, opening_match, to_play, towards_play
 
 # ---- "Every wait has a clock" ---------------------------------------------------------------------------------------
 
@@ -159,6 +159,25 @@ def test_after_an_outage_whoever_is_waited_for_gets_ten_seconds_more() -> None:
     assert names(sim.do(commands.Tick())) == ["ClockExtended"]
     assert clock(sim.table).deadline_ms == sim.now_ms + 10_000
     assert names(sim.wait(10_000)) == ["BidMade"]
+
+
+@pytest.mark.parametrize("phase", [Phase.SEED, Phase.SHOW_WINDOW, Phase.COUNTDOWN])
+@pytest.mark.parametrize("dead", [True, False])
+def test_after_an_outage_what_waits_for_no_seat_gets_its_own_time_again(phase: Phase, dead: bool) -> None:
+    sim = happy_table(1, 2, 3, clocks=SEEDS) if phase is Phase.SEED else rob_match()
+    if phase is Phase.COUNTDOWN:
+        sim = happy_table(1, 2, 3)
+        sim.play_hand()
+    assert sim.table.phase is phase
+    clocks = sim.table.terms.clocks
+    own_ms = {Phase.SEED: clocks.seed_ms, Phase.SHOW_WINDOW: clocks.show_window_ms, Phase.COUNTDOWN: 7_000}[phase]
+    assert 0 < own_ms < 10_000
+    sim.now_ms = clock(sim.table).deadline_ms + (-1 if dead else 5_001)
+    lost = tuple((f"p{number}", f"c{number - 1}") for number in (1, 2, 3))
+    assert names(sim.do(commands.Resume(lost) if dead else commands.Tick()))[-1] == "ClockExtended"
+    assert clock(sim.table).deadline_ms == sim.now_ms + own_ms
+    sim.wait(own_ms)
+    assert sim.table.phase is not phase
 
 
 def test_a_tick_that_comes_too_early_or_twice_does_nothing() -> None:
