@@ -11,6 +11,7 @@ A bug of ours is never a Refusal: it is an AssertionError.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 
 class Reason(StrEnum):
@@ -49,6 +50,10 @@ class Refusal(Exception):
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.message}"
+
+    def anew(self) -> Self:
+        """An equal one that nobody has raised: one that is kept would keep all the frames that it has gone through."""
+        return type(self)(self.reason, self.message, field=self.field, **self.data)
 
 
 class Malformed(Refusal):

@@ -56,7 +56,7 @@ class Actor:
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0  # of the monotonic clock: a clock that fails must not fail without a pause
         self._timer_ms = 0  # when it fires, in milliseconds since the epoch
-        self._outside = Outside(node, self)
+        self._outside = Outside(node)
 
     @property
     def table(self) -> Table | None:
@@ -203,7 +203,7 @@ class Actor:
                 return known
             unlogged = self._unlogged.get(item.key)
             if isinstance(unlogged, Refusal):
-                raise unlogged
+                raise unlogged.anew()
             if unlogged is not None:
                 return unlogged
         try:
@@ -216,7 +216,7 @@ class Actor:
         except Refusal as refusal:
             if await self._read_on():
                 return None
-            self._remember(item.key, refusal)
+            self._remember(item.key, refusal.anew())
             raise
         if not stamped:
             if await self._read_on():
@@ -355,7 +355,7 @@ class Actor:
             self._timer_ms = wake
             delay_s = max(0.0, (wake - self._node.now_ms()) / 1000, self._not_before - time.monotonic())
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._timed_out, context=traces.nobodys())
-        self._outside.see_to(life.pending(self.table))
+        self._outside.see_to(self, life.pending(self.table))
 
     def _timed_out(self) -> None:
         self._timer = None

@@ -23,40 +23,42 @@ _FAULT_PAUSE_S: Final = 1.0
 
 
 class Outside:
-    """`see_to` begins what is pending, once; the answer is told to the table."""
+    """`see_to` begins what is pending, once; the answer is told to the table.
 
-    def __init__(self, node: Node, actor: Actor) -> None:
+    It is the actor's and does not hold him, so that whoever lets go of an actor has let go of all of it.
+    """
+
+    def __init__(self, node: Node) -> None:
         self.task: asyncio.Task[None] | None = None
         self._node = node
-        self._actor = actor
         self._effect: life.Effect | None = None
 
-    def see_to(self, effect: life.Effect | None) -> None:
+    def see_to(self, actor: Actor, effect: life.Effect | None) -> None:
         """Begins what is pending; ends what is no more."""
         if effect == self._effect:
             return
         self.close()
         self._effect = effect
         if isinstance(effect, life.DrawSeed):
-            self._actor.tell(commands.Commit(effect.deal_id, self._node.seeds.draw(effect.deal_id)))
+            actor.tell(commands.Commit(effect.deal_id, self._node.seeds.draw(effect.deal_id)))
         elif effect is not None:
-            self.task = asyncio.create_task(self._bring_about(effect))
+            self.task = asyncio.create_task(self._bring_about(actor, effect))
 
-    async def _bring_about(self, effect: life.Effect) -> None:
+    async def _bring_about(self, actor: Actor, effect: life.Effect) -> None:
         while True:
             try:
                 hand_id = "" if isinstance(effect, life.DrawSeed) else effect.hand_id
-                with traces.span(type(effect).__name__, table=self._actor.table_id, hand=hand_id):
-                    command = await self._node.bring_about(effect, self._actor)
+                with traces.span(type(effect).__name__, table=actor.table_id, hand=hand_id):
+                    command = await self._node.bring_about(effect, actor)
             except StoreLost:
                 await asyncio.sleep(_STORE_PAUSE_S)
             except Exception as error:
                 metrics.FAULTS.labels("outside").inc()
-                log.error("unexpected exception", exc_info=error, extra={"table": self._actor.table_id})
+                log.error("unexpected exception", exc_info=error, extra={"table": actor.table_id})
                 await asyncio.sleep(_FAULT_PAUSE_S)
             else:
                 self.task = None
-                self._actor.tell(command)
+                actor.tell(command)
                 return
 
     def forget(self) -> None:
