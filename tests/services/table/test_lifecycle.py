@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ A_FEW = 10  # of what always comes and goes; what each table left would be fifty
 
 def held() -> dict[str, int]:
     """How many there are of what a table is made of."""
+    gc.collect()
     kinds = [type(one) for one in gc.get_objects()]
     return {kind.__name__: kinds.count(kind) for kind in (Actor, Stream, Table, asyncio.Task)}
 
@@ -57,18 +60,30 @@ async def test_fifty_tables_leave_nothing_in_memory_redis_or_subscriptions(stack
             return not [key async for key in redis.scan_iter("*:t:life*")]
 
         await lives(stack, node, AT_ONCE)
-        gc.collect()
         before = held()
-        gc.disable()  # what is let go of is gone; memory that waits for the collector is lost to fragments
-        try:
-            await lives(stack, node, TABLES)
-            await until_async(no_logs)
-            await until(lambda: all(count <= before[name] + A_FEW for name, count in held().items()), timeout_s=30)
-        finally:
-            gc.enable()
+        await lives(stack, node, TABLES)
+        await until_async(no_logs)
+        await until(lambda: all(count <= before[name] + A_FEW for name, count in held().items()), timeout_s=30)
         for shard in range(node.service.node.settings.shards):
             due: list[Any] = await redis.zrange(f"{{{shard}}}:deadlines", 0, -1)
             assert not [table_id for table_id in due if table_id.startswith(b"life")]
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Memory that waits for the collector of garbage is lost to fragments: nothing may need it."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("uncollected")
+async def test_an_actor_that_is_let_go_of_is_gone(stack: Stack) -> None:
+    quick = {"report_s": 0.05, "retire_s": 0.05}
+    async with table_node(stack.redis_url, stack.nats_url, stack.ledger_port, **quick) as node:
+        actor = weakref.ref(node.service.node.actor(fresh("life")))
+        assert actor() is not None
+        await until(lambda: actor() is None)
 
 
 async def test_a_refusal_that_is_remembered_keeps_no_frames(stack: Stack) -> None:
