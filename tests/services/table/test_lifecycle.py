@@ -79,8 +79,8 @@ def uncollected() -> Iterator[None]:
 
 @pytest.mark.usefixtures("uncollected")
 async def test_an_actor_that_is_let_go_of_is_gone(stack: Stack) -> None:
-    quick = {"report_s": 0.05, "retire_s": 0.05}
-    async with table_node(stack.redis_url, stack.nats_url, stack.ledger_port, **quick) as node:
+    places = (stack.redis_url, stack.nats_url, stack.ledger_port)
+    async with table_node(*places, report_s=0.05, retire_s=0.05) as node:
         actor = weakref.ref(node.service.node.actor(fresh("life")))
         assert actor() is not None
         await until(lambda: actor() is None)
