@@ -53,7 +53,9 @@ class Refusal(Exception):
 
     def anew(self) -> Self:
         """An equal one that nobody has raised: one that is kept would keep all the frames that it has gone through."""
-        return type(self)(self.reason, self.message, field=self.field, **self.data)
+        same = type(self).__new__(type(self), *self.args)  # a subclass may be made of other things
+        same.__dict__.update(self.__dict__)
+        return same
 
 
 class Malformed(Refusal):

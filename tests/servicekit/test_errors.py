@@ -13,8 +13,9 @@ from ddz.common.v1 import common_pb2, hand_pb2
 from ddz.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from ddz.table.v1 import table_pb2
 from doudizhu import refusal
-from doudizhu.refusal import Refusal
+from doudizhu.refusal import Illegal, Refusal
 from servicekit import errors, identity, metrics
+from servicekit.remote import Silence
 from servicekit.server import ServerConfig, channel, serving
 from tests.services.ledger.test_ledger_trouble import PASSES, named
 
@@ -129,3 +130,13 @@ def test_validation_names_the_field(request_: table_pb2.ActRequest, field: str) 
         errors.validate(request_)
     assert caught.value.reason == "INVALID"
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("kept", [Illegal("WRONG_PHASE", "not now", field="bid", level=3), Silence("ledger")])
+def test_a_refusal_anew_is_equal_and_has_not_been_raised(kept: Refusal) -> None:
+    with pytest.raises(type(kept)):
+        raise kept
+    same = kept.anew()
+    assert type(same) is type(kept)
+    assert (same.args, vars(same), str(same)) == (kept.args, vars(kept), str(kept))
+    assert same.__traceback__ is None
